@@ -1,0 +1,52 @@
+"""What all settings have in common: frozen, checked when built, unknown keys refused with the nearest name.
+
+A group of settings enters as keywords, a TOML table or a JSON object, and leaves as one frozen object;
+whatever cannot work leaves as a `ConfigError` that names the setting as the user wrote it (`model.d`).
+"""
+
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from clearhead.errors import ConfigError, suggest
+
+
+class Settings(BaseModel):
+    """A frozen group of settings; `section` is its table's name in a recipe."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=False)
+    section: ClassVar[str] = ""
+
+    @classmethod
+    def name(cls, key: str) -> str:
+        """A setting's full name, as in a recipe: `model.d`."""
+        return f"{cls.section}.{key}" if cls.section else key
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some settings changed, checked again as a whole."""
+        return type(self)(**(self.given() | changes))
+
+    def given(self) -> dict[str, Any]:
+        """The settings that were stated, without those left to their defaults."""
+        return {key: getattr(self, key) for key in type(self).model_fields if key in self.model_fields_set}
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _explain(cls, values: Any, build: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return build(values)
+        except ValidationError as error:
+            raise ConfigError("\n".join(cls._sentence(detail) for detail in error.errors())) from None
+
+    @classmethod
+    def _sentence(cls, detail: ErrorDetails) -> str:
+        key = ".".join(str(part) for part in detail["loc"])
+        if detail["type"] == "extra_forbidden":
+            return f"{cls.name(key)} is not a setting. {suggest(key, cls.model_fields)}"
+        if detail["type"] == "missing":
+            return f"{cls.name(key)} must be given: {cls.model_fields[key].description}."
+        field = cls.model_fields.get(str(detail["loc"][0])) if detail["loc"] else None
+        meaning = f" It is the {field.description}." if field and field.description else ""
+        reason = detail["msg"][0].lower() + detail["msg"][1:]
+        return f"{cls.name(key)} = {detail['input']!r}: {reason}.{meaning}"

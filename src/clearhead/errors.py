@@ -1,0 +1,46 @@
+"""The errors that a user can meet.
+
+ClearheadError              anything below; the command line shows it without a traceback
+├── ConfigError             a setting, or a combination of settings, that cannot work
+├── DataError               a file or corpus that cannot be read as asked
+├── TokenizerError          a tokenizer that cannot be trained, loaded or applied
+├── CheckpointError         a model folder that is missing, damaged or does not fit
+└── InputError              tensors, texts or requests that the model cannot take
+
+Every message says what happened, where, with the values, and what to do next.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class ClearheadError(Exception):
+    """Anything that a user can cause and mend."""
+
+
+class ConfigError(ClearheadError):
+    """A setting, or a combination of settings, that cannot work."""
+
+
+class DataError(ClearheadError):
+    """A file or corpus that cannot be read as asked."""
+
+
+class TokenizerError(ClearheadError):
+    """A tokenizer that cannot be trained, loaded or applied."""
+
+
+class CheckpointError(ClearheadError):
+    """A model folder that is missing, damaged or does not fit."""
+
+
+class InputError(ClearheadError):
+    """Tensors, texts or requests that the model cannot take."""
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """The sentence that helps someone who wrote an unknown name: the nearest known one, then all of them."""
+    names = sorted(known)
+    near = get_close_matches(name, names, n=1, cutoff=0.5)
+    guess = f"Did you mean {near[0]}? " if near else ""
+    return f"{guess}Known: {', '.join(names)}."
