@@ -8,13 +8,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
-from typing import Literal
 
 from clearhead.errors import ConfigError, DataError, suggest
-from clearhead.text.examples import Example
+from clearhead.text.examples import Example, Kind, Split
 
-Kind = Literal["text", "pair", "labelled"]
-Split = Literal["train", "validation", "test"]
 Value = str | int
 Options = Mapping[str, Value]
 
@@ -37,7 +34,7 @@ class Option:
 class Corpus:
     """A corpus that the package makes itself.
 
-    `make(seed, options)` streams (key, example), endlessly or not; the keys in `pinned` are always in the test.
+    `make(seed, options)` streams (key, example), endlessly or not; keys in `pinned` are always in the test.
     """
 
     name: str
