@@ -1,0 +1,311 @@
+"""The settings of a model: `config.json` beside the weights, and the `[model]` table of a recipe.
+
+Every axis of variation is one field. GPT-2, Llama, Qwen 3, BERT, Marian, T5 and the transformer of 2017 are
+values of these fields. What cannot work is refused here, with the reason and a way out, before a tensor exists.
+"""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from clearhead.config.settings import Settings
+from clearhead.errors import ConfigError
+
+Shape = Literal["decoder", "encoder", "encoder-decoder"]
+Similarity = Literal["scaled_dot", "dot", "cosine", "additive", "gaussian", "distance"]
+Projections = Literal["linear", "relu", "none"]
+Positions = Literal["learned", "sinusoidal", "rotary", "alibi", "relative", "none"]
+Norm = Literal["layer", "rms", "whole", "none"]
+Placement = Literal["pre", "post", "both"]
+FeedForward = Literal["relu", "gelu", "gelu_tanh", "silu", "relu2", "swiglu", "geglu", "geglu_tanh"]
+Head = Literal["language", "classifier", "none"]
+Pool = Literal["first", "mean", "last"]
+
+GATED = ("swiglu", "geglu", "geglu_tanh")
+MATRICES_OF_ATTENTION = "qkvo"
+
+
+class RotaryScaling(Settings):
+    """How rotary angles are stretched to reach further than the length they were trained on."""
+
+    section: ClassVar[str] = "model.rotary_scaling"
+    kind: Literal["linear", "llama3"] = Field(description="stretch every frequency, or only the slow ones")
+    factor: float = Field(gt=0, description="how many times further the positions reach")
+    low: float = Field(1.0, gt=0, description="llama3: fewer turns than this in the original context are stretched")
+    high: float = Field(4.0, gt=0, description="llama3: more turns than this are left alone")
+    original_context: int = Field(8192, gt=0, description="llama3: the context the angles were trained on")
+
+
+class ModelConfig(Settings):
+    """One transformer of the notes, as settings."""
+
+    section: ClassVar[str] = "model"
+
+    shape: Shape = Field("decoder", description="language model, encoder, or translator")
+    vocabulary: int = Field(256, gt=0, description="number of tokens the model knows")
+    source_vocabulary: int | None = Field(
+        None, gt=0, description="tokens of the encoder where they differ from the decoder's; the same when not given"
+    )
+    context: int | None = Field(
+        1024, gt=0, description="longest sequence; no limit when None, for positions without a table"
+    )
+
+    d: int = Field(256, gt=0, description="width of every token vector")
+    encoder_d: int | None = Field(None, gt=0, description="width in the encoder; d when not given")
+    encoder_blocks: int = Field(4, ge=0, description="blocks of the encoder")
+    decoder_blocks: int = Field(4, ge=0, description="blocks of the decoder")
+
+    h: int = Field(4, gt=0, description="attention heads")
+    h_kv: int | None = Field(None, gt=0, description="heads of keys and values, shared by groups of queries; h when None")
+    d_k: int | None = Field(None, gt=0, description="width of a head's queries and keys; d / h when not given")
+    d_v: int | None = Field(None, gt=0, description="width of a head's values; d_k when not given")
+    kept_heads: dict[str, tuple[int, ...]] = Field(
+        default_factory=dict,
+        description="heads that remain in a pruned attention, such as {'decoder.2.cross': (0, 3)}; all when not named",
+    )
+    window: int | None = Field(None, gt=0, description="how many positions back a token may look; all when None")
+
+    similarity: Similarity = Field("scaled_dot", description="how a query is compared with a key")
+    scale: float | None = Field(
+        None, gt=0, description="factor of the similarity; 1/√d_k for scaled_dot and 1 for the others when not given"
+    )
+    projections: Projections = Field("linear", description="how queries, keys and values are made from tokens")
+    query_key_norm: bool = Field(False, description="rms norm of each head's queries and keys before rotation")
+    attention_bias: str = Field("", pattern="^q?k?v?o?$", description="which of W_q W_k W_v W_o have a bias: 'qkvo', 'qkv', ''")
+
+    positions: Positions = Field("rotary", description="how order enters the model")
+    position_offset: int = Field(0, ge=0, description="rows of a learned table before the first position")
+    rotary_base: float = Field(10_000.0, gt=1, description="base of the rotary frequencies")
+    rotary_scaling: RotaryScaling | None = Field(None, description="stretch of the rotary angles; none when None")
+    relative_buckets: int = Field(32, gt=3, description="rows of the table of relative positions")
+    relative_distance: int = Field(128, gt=1, description="distance from which relative positions are all one")
+    sinusoid_layout: Literal["interleaved", "halves"] = Field(
+        "interleaved", description="sines and cosines in turn, or all sines first"
+    )
+
+    norm: Norm = Field("rms", description="how token vectors are normalised")
+    encoder_norm: Norm | None = Field(None, description="the norm in the encoder; the same as norm when not given")
+    norm_epsilon: float = Field(1e-5, gt=0, description="added to the variance for stability")
+    norm_bias: bool = Field(True, description="shift β of the layer norm")
+    norm_placement: Placement = Field("pre", description="norm before or after each sublayer, or both")
+    embedding_norm: bool = Field(False, description="norm after the embeddings")
+    final_norm: bool | None = Field(None, description="norm at the end of a stack; yes unless post when not given")
+
+    feedforward: FeedForward = Field("gelu", description="activation between the two matrices; the glu kinds are gated")
+    d_ff: int | None = Field(None, gt=0, description="width inside the feed-forward; 4 d, or 8/3 d when gated")
+    feedforward_bias: bool = Field(False, description="biases of the feed-forward")
+
+    embedding_scale: float = Field(1.0, gt=0, description="factor of the token embeddings")
+    token_types: int = Field(0, ge=0, description="kinds of segments, each with a vector; none when 0")
+    shared: bool = Field(True, description="one embedding table for encoder and decoder, where both fit")
+
+    head: Head = Field("language", description="what is read from the top: tokens, classes, or nothing")
+    tied: bool = Field(True, description="the language head is the embedding table")
+    head_bias: bool = Field(False, description="bias of the language head")
+    head_scale: float = Field(1.0, gt=0, description="factor before the language head")
+    head_transform: bool = Field(False, description="dense layer, gelu and norm before the head, as in BERT")
+    soft_cap: float | None = Field(None, gt=0, description="logits z become cap · tanh(z / cap)")
+    classes: int | None = Field(None, gt=1, description="number of classes of a classifier")
+    pool: Pool = Field("mean", description="which token vectors a classifier reads")
+    pool_dense: Literal["none", "tanh", "relu"] = Field("none", description="dense layer between pool and classes")
+
+    dropout: float = Field(0.0, ge=0, lt=1, description="share of each sublayer's output dropped in training")
+    attention_dropout: float = Field(
+        0.0, ge=0, lt=1, description="share of attention weights dropped in training; leaves the fused kernel on a CPU"
+    )
+    zero_outputs: bool = Field(False, description="W_o and W_2 start at zero, so that every block starts as identity")
+
+    # What follows from the settings.
+
+    @property
+    def width_encoder(self) -> int:
+        """Width of the encoder's token vectors."""
+        return self.encoder_d or self.d
+
+    @property
+    def width_top(self) -> int:
+        """Width of the vectors that the head reads."""
+        return self.width_encoder if self.shape == "encoder" else self.d
+
+    @property
+    def width_k(self) -> int:
+        """Width of a head's queries and keys."""
+        return self.d_k or (self.d if self.projections == "none" else self.d // self.h)
+
+    @property
+    def width_v(self) -> int:
+        """Width of a head's values."""
+        return self.d_v or self.width_k
+
+    def width_ff(self, d: int) -> int:
+        """Width inside the feed-forward of a stack of width d."""
+        return self.d_ff or (round(d * 8 / 3 / 8) * 8 or 8 if self.feedforward in GATED else 4 * d)
+
+    @property
+    def groups(self) -> int:
+        """Heads of keys and values."""
+        return self.h_kv or self.h
+
+    @property
+    def norm_encoder(self) -> Norm:
+        """The norm of the encoder."""
+        return self.encoder_norm or self.norm
+
+    @property
+    def has_final_norm(self) -> bool:
+        """Whether a stack ends with a norm."""
+        return self.norm_placement != "post" if self.final_norm is None else self.final_norm
+
+    @property
+    def cross_similarity(self) -> Similarity:
+        """The similarity of cross-attention: distance between two texts has no meaning, so it falls back."""
+        return "scaled_dot" if self.similarity == "distance" else self.similarity
+
+    @property
+    def vocabulary_encoder(self) -> int:
+        """Tokens of the encoder."""
+        return self.source_vocabulary or self.vocabulary
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether encoder and decoder look tokens up in one table."""
+        same = self.width_encoder == self.d and self.vocabulary_encoder == self.vocabulary
+        return self.shape == "encoder-decoder" and self.shared and same
+
+    def attentions(self) -> list[str]:
+        """The names of all attention sublayers, such as 'decoder.2.cross'."""
+        names = []
+        if self.shape != "decoder":
+            names += [f"encoder.{i}.self" for i in range(self.encoder_blocks)]
+        if self.shape != "encoder":
+            kinds = ["self", "cross"] if self.shape == "encoder-decoder" else ["self"]
+            names += [f"decoder.{i}.{kind}" for i in range(self.decoder_blocks) for kind in kinds]
+        return names
+
+    def heads(self, attention: str) -> tuple[int, ...]:
+        """The numbers of the heads that stand in one attention sublayer."""
+        return self.kept_heads.get(attention, tuple(range(self.h)))
+
+    # What cannot work.
+
+    @model_validator(mode="after")
+    def _check(self) -> "ModelConfig":
+        for check in (self._check_heads, self._check_positions, self._check_similarity, self._check_norms, self._check_top):
+            check()
+        return self
+
+    def _check_heads(self) -> None:
+        if self.d_k is None and self.projections != "none" and self.d % self.h:
+            below, above = self.d // self.h * self.h, (self.d // self.h + 1) * self.h
+            near = f"{below} or {above}" if below else f"{above}"
+            raise ConfigError(
+                f"model.d = {self.d} does not split into model.h = {self.h} heads.\n"
+                f"Use a multiple of {self.h}, such as {near}, or give model.d_k."
+            )
+        if self.h % self.groups:
+            raise ConfigError(
+                f"model.h = {self.h} query heads do not share model.h_kv = {self.groups} heads of keys evenly.\n"
+                f"Use an h_kv that divides {self.h}."
+            )
+        for name, kept in self.kept_heads.items():
+            if name not in self.attentions():
+                raise ConfigError(
+                    f"model.kept_heads names {name}, which this model does not have.\n"
+                    f"It has: {', '.join(self.attentions())}."
+                )
+            if not kept or list(kept) != sorted(set(kept)) or kept[0] < 0 or kept[-1] >= self.h:
+                raise ConfigError(
+                    f"model.kept_heads['{name}'] = {list(kept)} must be one or more different heads "
+                    f"from 0 to {self.h - 1}, in order."
+                )
+
+    def _check_positions(self) -> None:
+        if self.positions == "learned" and self.context is None:
+            raise ConfigError("model.positions = 'learned' needs one vector per position.\nGive model.context.")
+        if self.positions == "rotary" and self.width_k % 2:
+            raise ConfigError(
+                f"model.positions = 'rotary' turns pairs of numbers, but a head has d_k = {self.width_k}, which is odd.\n"
+                f"Give an even model.d_k, such as {self.width_k + 1}, or use other positions."
+            )
+        widths = {self.d, self.width_encoder} if self.shape == "encoder-decoder" else {self.width_top}
+        if self.positions == "sinusoidal" and any(d % 2 for d in widths):
+            raise ConfigError(
+                "model.positions = 'sinusoidal' needs sines and cosines in pairs, so an even width.\n"
+                f"Change model.d = {self.d} (or encoder_d) to an even number."
+            )
+        if self.positions == "relative" and (self.relative_buckets % 4 or self.relative_distance <= self.relative_buckets // 2):
+            raise ConfigError(
+                f"model.relative_buckets = {self.relative_buckets} must be a multiple of 4, and relative_distance = "
+                f"{self.relative_distance} larger than half of it.\nT5 uses 32 and 128."
+            )
+        if self.position_offset and self.positions != "learned":
+            raise ConfigError(
+                f"model.position_offset = {self.position_offset} shifts a learned table, but positions = "
+                f"'{self.positions}'.\nUse positions = 'learned', or leave the offset out."
+            )
+        if self.rotary_scaling and self.positions != "rotary":
+            raise ConfigError(
+                f"model.rotary_scaling needs positions = 'rotary', not '{self.positions}'.\nLeave it out, or use rotary."
+            )
+
+    def _check_similarity(self) -> None:
+        if self.similarity == "distance" and self.positions == "rotary":
+            raise ConfigError(
+                "model.similarity = 'distance' has no queries and keys that rotary positions could turn.\n"
+                "Use positions = 'none'; the similarity itself knows the distance."
+            )
+        if self.similarity == "distance" and self.query_key_norm:
+            raise ConfigError(
+                "model.similarity = 'distance' has no queries and keys to normalise.\nLeave query_key_norm out."
+            )
+        if self.projections == "none":
+            wrong = [
+                f"{key} = {value}"
+                for key, value, right in (
+                    ("h", self.h, 1), ("h_kv", self.groups, 1), ("d_k", self.width_k, self.d), ("d_v", self.width_v, self.d),
+                    ("encoder_d", self.width_encoder, self.d), ("attention_bias", self.attention_bias, ""),
+                )
+                if value != right
+            ]  # fmt: skip
+            if wrong:
+                raise ConfigError(
+                    "model.projections = 'none' means q = k = v = x: one head as wide as x, and no matrices.\n"
+                    f"Change {', '.join(wrong)}: set h = 1 and leave h_kv, d_k, d_v, encoder_d and attention_bias out."
+                )
+
+    def _check_norms(self) -> None:
+        if self.norm == "whole" and self.shape != "encoder":
+            fix = "set encoder_norm = 'whole' and norm = 'layer'" if self.shape == "encoder-decoder" else "use norm = 'layer'"
+            raise ConfigError(
+                "model.norm = 'whole' takes mean and variance over all tokens of the sequence, so a causal stack "
+                f"would see the future.\nFor this shape {fix}."
+            )
+        if self.encoder_norm and self.shape == "decoder":
+            raise ConfigError(
+                f"model.encoder_norm = '{self.encoder_norm}', but shape = 'decoder' has no encoder.\nLeave it out."
+            )
+
+    def _check_top(self) -> None:
+        if self.shape == "encoder" and self.encoder_d not in (None, self.d):
+            raise ConfigError(
+                f"model.encoder_d = {self.encoder_d} differs from d = {self.d}, but shape = 'encoder' has one stack only.\n"
+                "Give its width as d and leave encoder_d out."
+            )
+        if self.source_vocabulary and self.shape != "encoder-decoder":
+            raise ConfigError(
+                f"model.source_vocabulary = {self.source_vocabulary} is for shape = 'encoder-decoder'.\nUse vocabulary."
+            )
+        if (self.head == "classifier") != (self.classes is not None):
+            raise ConfigError(
+                f"model.head = '{self.head}' with classes = {self.classes}.\n"
+                "A classifier needs head = 'classifier' and classes = the number of labels; other heads have none."
+            )
+        if self.head != "language" and self.shape == "encoder-decoder":
+            raise ConfigError(
+                f"model.head = '{self.head}' does not suit shape = 'encoder-decoder', which writes a text.\n"
+                "Use shape = 'encoder' or 'decoder' for a classifier or for vectors."
+            )
+        if self.head == "classifier" and self.shape == "decoder" and self.pool == "first":
+            raise ConfigError(
+                "model.pool = 'first' reads a token that has seen no other in a causal stack.\nUse pool = 'last' or 'mean'."
+            )

@@ -1,0 +1,193 @@
+"""Keys and values already computed, so that a new token costs one token.
+
+A `Cache` is allocated once for a batch and a capacity and written in place. Every sequence has its own length.
+Slot j holds position j; where a window limits how far tokens look, there are only as many slots as the window,
+and position p lies in slot p mod window. A `Chunk` is one step: the new tokens of every sequence.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clearhead.errors import InputError
+from clearhead.layers.attention import Dimensions
+from clearhead.layers.masks import View
+
+
+class Cache:
+    """Keys and values of every block of a decoder, for every sequence of a batch."""
+
+    def __init__(self, sizes: list[Dimensions], batch: int, capacity: int, window: int | None, like: Tensor) -> None:
+        self.capacity = capacity
+        self.slots = capacity if window is None else min(capacity, window)
+        self.lengths = torch.zeros(batch, dtype=torch.long)  # on the CPU: they decide shapes
+        self.K = [like.new_zeros(batch, len(size.key_heads), self.slots, size.d_k) for size in sizes]
+        self.V = [like.new_zeros(batch, len(size.key_heads), self.slots, size.d_v) for size in sizes]
+
+    @property
+    def is_ring(self) -> bool:
+        """Whether slots are used again and again."""
+        return self.slots < self.capacity
+
+    @property
+    def bytes(self) -> int:
+        """Memory of all keys and values."""
+        return sum(X.numel() * X.element_size() for X in self.K + self.V)
+
+    def begin(self, n: int, counts: Tensor | None = None) -> "Chunk":
+        """Opens a step of n tokens a row, of which the first `counts` are real."""
+        counts = torch.full_like(self.lengths, n) if counts is None else counts.cpu()
+        after = self.lengths + counts
+        if int(after.max()) > self.capacity:
+            raise InputError(
+                f"A sequence of {int(self.lengths.max())} tokens cannot take {n} more: the cache holds {self.capacity}.\n"
+                "Start with a larger capacity."
+            )
+        return Chunk(self, n, counts, after)
+
+    def positions(self, lengths: Tensor) -> Tensor:
+        """Which position every slot of a ring holds: the newest of those that fall on it; negative when none."""
+        last = lengths[:, None] - 1
+        return last - (last - torch.arange(self.slots)) % self.slots  # (b, slots)
+
+    def select(self, rows: Tensor) -> None:
+        """Keeps these sequences, in this order; one may be kept twice."""
+        used = min(int(self.lengths.max()), self.slots)
+        for store in (self.K, self.V):
+            for i, X in enumerate(store):
+                kept = X[rows.to(X.device), :, :used]
+                if len(rows) > len(X):
+                    X = X.new_zeros(len(rows), *X.shape[1:])
+                store[i] = X[: len(rows)]
+                store[i][:, :, :used] = kept
+        self.lengths = self.lengths[rows.cpu()]
+
+    def truncate(self, lengths: Tensor) -> None:
+        """Forgets the tokens of each sequence from its new length on."""
+        shorter = lengths.cpu() < self.lengths
+        if bool((shorter & (self.lengths > self.slots)).any()):
+            raise InputError(
+                f"A window of {self.slots} positions has overwritten what lies before it, so it cannot go back.\n"
+                "Start again with the shorter text."
+            )
+        self.lengths = torch.minimum(self.lengths, lengths.cpu())
+
+    def put(self, rows: Tensor, other: "Cache") -> None:
+        """Puts the sequences of another cache into these rows, so that they join the batch."""
+        used = min(int(other.lengths.max()), other.slots)
+        if self.is_ring != other.is_ring or (self.is_ring and self.slots != other.slots) or used > self.slots:
+            raise InputError(
+                f"Sequences of up to {used} tokens do not fit a cache of {self.slots} slots.\n"
+                "Start both with the same capacity."
+            )
+        for mine, theirs in ((self.K, other.K), (self.V, other.V)):
+            for X, Y in zip(mine, theirs, strict=True):
+                X[rows.to(X.device), :, :used] = Y[:, :, :used]
+        self.lengths[rows.cpu()] = other.lengths
+
+
+@dataclass
+class Chunk:
+    """The tokens that one step adds to a cache."""
+
+    cache: Cache
+    n: int
+    counts: Tensor  # (b,) real tokens of each row
+    after: Tensor  # (b,) lengths when the step is done
+
+    def __post_init__(self) -> None:
+        before, n = self.cache.lengths, self.n
+        self.device = self.cache.K[0].device if self.cache.K else torch.device("cpu")
+        self.start = int(before[0])
+        self.is_even = bool((before == self.start).all() and (self.counts == n).all())  # all rows alike
+        at = torch.arange(n) + (before[:1, None] if self.is_even else before[:, None])
+        # Padding may reach past the end; where it stands does not matter.
+        self.at = at.clamp(max=self.cache.capacity - 1).to(self.device)  # (b or 1, n)
+        self.joins = self.cache.is_ring and n > 1  # a ring would overwrite what this chunk's first tokens need
+
+    def view(self) -> dict[str, Any]:
+        """What the queries of this chunk may look at: fields of a `View`."""
+        cache, even, n = self.cache, self.is_even, self.n
+        if not cache.is_ring:
+            m = int(self.after.max())
+            to = torch.arange(m, device=self.device)[None]
+            fresh = not bool(cache.lengths.any()) and m == n
+            return {"at": self.at, "to": to, "aligned": fresh, "open": even and n == 1}
+        to = cache.positions(cache.lengths if self.joins else self.after).to(self.device)
+        real = to >= 0
+        if self.joins:
+            at = self.at.expand(len(to), -1)
+            to, real = torch.cat([to, at], 1), torch.cat([real, torch.ones_like(at, dtype=torch.bool)], 1)
+        is_full = even and n == 1 and self.start >= cache.slots
+        return {"at": self.at, "to": to, "real": real, "open": is_full}
+
+    def extend(self, block: int, K: Tensor, V: Tensor) -> tuple[Tensor, Tensor]:
+        """Writes a block's new keys and values; returns all that its queries may look at."""
+        old = (self.cache.K[block], self.cache.V[block])
+        seen = [torch.cat([X, new], 2) for X, new in zip(old, (K, V), strict=True)] if self.joins else None
+        for X, new in zip(old, (K, V), strict=True):
+            self.write(X, new)
+        if seen is not None:
+            return seen[0], seen[1]
+        m = self.cache.slots if self.cache.is_ring else int(self.after.max())
+        return old[0][:, :, :m], old[1][:, :, :m]
+
+    def write(self, X: Tensor, new: Tensor) -> None:
+        """Copies new (b, g, n, d_k) into the slots of X, real tokens only."""
+        slots, n = self.cache.slots, self.n
+        first = self.start % slots
+        if self.is_even and first + n <= slots:
+            X[:, :, first : first + n] = new
+            return
+        column = torch.arange(n)
+        wanted = (column < self.counts[:, None]) & (column >= self.counts[:, None] - slots)
+        rows, columns = (index.to(self.device) for index in wanted.nonzero(as_tuple=True))
+        places = (self.cache.lengths.to(self.device)[rows] + columns) % slots
+        X[rows, :, places] = new[rows, :, columns]
+
+    def finish(self) -> None:
+        """The new tokens now count."""
+        self.cache.lengths = self.after
+
+
+class Memory:
+    """What cross-attention looks at: keys and values of the encoder's output, computed once for every block."""
+
+    def __init__(self, keys_values: list[tuple[Tensor, Tensor]], real: Tensor | None, m: int) -> None:
+        self.keys_values, self.real = keys_values, real
+        self.to = torch.arange(m, device=keys_values[0][0].device if keys_values else None)[None]
+
+    def view(self, at: Tensor) -> View:
+        """Every query may look at every real token of the source."""
+        return View(at, self.to, real=self.real)
+
+    def select(self, rows: Tensor) -> None:
+        """Keeps the memories of these sequences, in this order."""
+        device = self.to.device
+        self.keys_values = [(K[rows.to(device)], V[rows.to(device)]) for K, V in self.keys_values]
+        self.real = None if self.real is None else self.real[rows.to(device)]
+
+
+@dataclass
+class State:
+    """What a decoder knows of the texts it is writing."""
+
+    cache: Cache
+    memory: Memory | None = None
+
+    @property
+    def lengths(self) -> Tensor:
+        """Tokens of each sequence so far: (b,)."""
+        return self.cache.lengths
+
+    def select(self, rows: Tensor) -> None:
+        """Keeps these sequences, in this order; one may be kept twice."""
+        self.cache.select(rows)
+        if self.memory is not None:
+            self.memory.select(rows)
+
+    def truncate(self, lengths: Tensor) -> None:
+        """Forgets the tokens of each sequence from its new length on."""
+        self.cache.truncate(lengths)

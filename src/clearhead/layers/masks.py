@@ -1,0 +1,77 @@
+"""Who may look at whom, and the softmax over those who may.
+
+A `View` describes one pass through a stack for all its blocks: where queries and keys stand, which keys are
+real, whether the future is hidden. It becomes a boolean tensor (true = may look) only where a kernel needs
+one: an explicit mask over 16k tokens costs more memory than the attention itself.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+Angles = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True)
+class View:
+    """What attention must know of order and of padding."""
+
+    at: Tensor  # (b or 1, n) positions of the queries
+    to: Tensor  # (b or 1, m) positions of the keys
+    real: Tensor | None = None  # (b, m) keys that exist; all when None
+    causal: bool = False  # a query sees no later key
+    window: int | None = None  # a query sees fewer than this many positions away
+    documents: Tensor | None = None  # (b, n) a query sees the keys of its own document only
+    aligned: bool = False  # the keys are the queries' own tokens, in order
+    open: bool = False  # every query may look at every key, whatever the fields above would give
+    angles: Angles | None = None  # of rotary positions, at the queries
+    bias: Tensor | None = None  # (b or 1, h, n, m) added to the scores
+
+    @property
+    def is_open(self) -> bool:
+        """Every query may look at every key."""
+        hidden = self.real is not None or self.causal or self.window is not None or self.documents is not None
+        return self.open or not hidden
+
+    @property
+    def is_triangle(self) -> bool:
+        """Query i may look at keys 0..i, and nothing else is hidden."""
+        return self.aligned and self.causal and self.real is None and self.window is None and self.documents is None
+
+    @cached_property
+    def mask(self) -> Tensor:
+        """True where a query may look: (b or 1, 1, n, m)."""
+        gap = self.at[:, :, None] - self.to[:, None, :]  # (b, n, m)
+        M = torch.ones_like(gap, dtype=torch.bool)
+        if self.open:
+            return M[:, None]
+        if self.causal:
+            M &= gap >= 0
+        if self.window is not None:
+            M &= gap.abs() < self.window
+        if self.real is not None:
+            M = M & self.real[:, None, :]
+        if self.documents is not None:
+            M = M & (self.documents[:, :, None] == self.documents[:, None, :])
+        return M[:, None]  # (b, 1, n, m)
+
+    @cached_property
+    def biased_mask(self) -> Tensor:
+        """The bias, and −∞ where a query may not look: (b or 1, h, n, m)."""
+        assert self.bias is not None
+        return self.bias if self.is_open else self.bias.masked_fill(~self.mask, -torch.inf)
+
+
+def masked_softmax(S: Tensor, M: Tensor) -> Tensor:
+    """exp(S) over the visible keys, divided by their sum; a row that may look nowhere is all zeros."""
+    A = torch.softmax(S.masked_fill(~M, -torch.inf), dim=-1)
+    return A.masked_fill(~M.any(-1, keepdim=True), 0.0)
+
+
+def real_tokens(counts: Tensor | None, n: int) -> Tensor | None:
+    """(b, n) true for the first `counts` tokens of each row; None when nothing is padded."""
+    if counts is None:
+        return None
+    return torch.arange(n, device=counts.device) < counts[:, None]

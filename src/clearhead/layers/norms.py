@@ -1,0 +1,61 @@
+"""Norms: token vectors X (b, n, d) leave with a fixed size.
+
+Every kind takes `real` (b, n), the tokens that exist; only `whole` looks at it.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Norm(nn.Module):
+    """No norm: X as it is."""
+
+    def __init__(self, d: int, epsilon: float, bias: bool = True) -> None:
+        super().__init__()
+        self.epsilon = epsilon
+
+    def forward(self, X: Tensor, real: Tensor | None = None) -> Tensor:
+        """(b, n, d) -> (b, n, d)."""
+        return X
+
+
+class LayerNorm(Norm):
+    """γ (x − μ) / √(σ² + ε) + β, with μ and σ² over the features of one token."""
+
+    def __init__(self, d: int, epsilon: float, bias: bool = True) -> None:
+        super().__init__(d, epsilon)
+        self.weight = nn.Parameter(torch.ones(d))
+        self.bias = nn.Parameter(torch.zeros(d)) if bias else None
+
+    def forward(self, X: Tensor, real: Tensor | None = None) -> Tensor:
+        """(b, n, d) -> (b, n, d)."""
+        return F.layer_norm(X, X.shape[-1:], self.weight, self.bias, self.epsilon)
+
+
+class RMSNorm(Norm):
+    """γ x / √(mean x² + ε): the layer norm without centring (Zhang and Sennrich, 2019)."""
+
+    def __init__(self, d: int, epsilon: float, bias: bool = True) -> None:
+        super().__init__(d, epsilon)
+        self.weight = nn.Parameter(torch.ones(d))
+
+    def forward(self, X: Tensor, real: Tensor | None = None) -> Tensor:
+        """(b, n, d) -> (b, n, d)."""
+        return F.rms_norm(X, X.shape[-1:], self.weight, self.epsilon)
+
+
+class WholeNorm(Norm):
+    """(x − μ) / √(σ² + ε), with μ and σ² over the whole (n, d) matrix of a sequence: it mixes tokens."""
+
+    def forward(self, X: Tensor, real: Tensor | None = None) -> Tensor:
+        """(b, n, d) -> (b, n, d)."""
+        weight = X.new_ones(X.shape[:2]) if real is None else real.to(X.dtype)
+        weight = weight[..., None]  # (b, n, 1)
+        size = weight.sum((1, 2), keepdim=True) * X.shape[-1]
+        mean = (X * weight).sum((1, 2), keepdim=True) / size
+        variance = ((X - mean).square() * weight).sum((1, 2), keepdim=True) / size
+        return (X - mean) * (variance + self.epsilon).rsqrt()
+
+
+NORMS: dict[str, type[Norm]] = {"layer": LayerNorm, "rms": RMSNorm, "whole": WholeNorm, "none": Norm}

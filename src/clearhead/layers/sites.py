@@ -1,0 +1,62 @@
+"""Sites: the places where the lecture's tensors pass, open to a reader or writer.
+
+A module that owns sites lists them in `sites` and passes each tensor through `site(self, "weights", A)`. Outside
+a capture that returns the tensor itself. Inside, a listener may keep it or put another in its place. A site's
+full name is the module's path in the model and the site's own name: `decoder.0.self.weights`.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+
+class Listener(Protocol):
+    """Whoever reads or writes at sites while a model runs."""
+
+    def watches(self, module: nn.Module, key: str) -> bool:
+        """Whether this site's tensor is wanted."""
+
+    def hear(self, module: nn.Module, key: str, X: Tensor) -> Tensor:
+        """Takes a site's tensor and returns what goes on in its place."""
+
+
+# Of the running thread or task, so that a served model can be watched by one request and not by another.
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+def site(module: nn.Module, key: str, X: Tensor) -> Tensor:
+    """Passes X through the site `key` of a module: to the listener, if there is one."""
+    if torch.compiler.is_compiling() or (listener := _listener.get()) is None:
+        return X
+    return listener.hear(module, key, X)
+
+
+def is_watched(module: nn.Module, *keys: str) -> bool:
+    """Whether someone wants one of these sites, so that their tensors must exist."""
+    if torch.compiler.is_compiling() or (listener := _listener.get()) is None:
+        return False
+    return any(listener.watches(module, key) for key in keys)
+
+
+def site_names(model: nn.Module) -> dict[str, tuple[nn.Module, str]]:
+    """Every site of a model by its full name, in the order of the modules."""
+    names = {}
+    for path, module in model.named_modules():
+        place = path.replace("blocks.", "")
+        for key in getattr(module, "sites", ()):
+            names[f"{place}.{key}" if place else key] = (module, key)
+    return names
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Lets a listener hear every site that is passed inside the `with`."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)

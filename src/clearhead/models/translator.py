@@ -1,0 +1,58 @@
+"""The encoder-decoder: a source text in the encoder, a target text in the decoder, which looks at the source."""
+
+from torch import Tensor, nn
+
+from clearhead.config.model import ModelConfig
+from clearhead.errors import InputError
+from clearhead.layers.cache import Memory, State
+from clearhead.layers.masks import real_tokens
+from clearhead.layers.sites import site
+from clearhead.models.decoder import Decoder, causal_view
+from clearhead.models.encoder import encode
+from clearhead.models.heads import make_head
+from clearhead.models.inputs import check_counts, check_length, check_tokens
+from clearhead.models.stack import Stack
+
+
+class Translator(Decoder):
+    """A decoder whose blocks also attend to an encoder's output."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        nn.Module.__init__(self)
+        self.config = config
+        source = nn.Embedding(config.vocabulary_encoder, config.width_encoder)
+        target = source if config.is_shared else nn.Embedding(config.vocabulary, config.d)
+        self.encoder = Stack(config, "encoder", source, config.encoder_blocks)
+        self.decoder = Stack(config, "decoder", target, config.decoder_blocks, config.width_encoder)
+        self.head = make_head(config, target)
+
+    def forward(  # type: ignore[override]
+        self, tokens: Tensor, source: Tensor, counts: Tensor | None = None, source_counts: Tensor | None = None
+    ) -> Tensor:
+        """Logits for the target token after each of `tokens`: (b, n, vocabulary)."""
+        self.check(tokens, counts)
+        X = self.decoder(tokens, causal_view(tokens), memory=self.remember(source, source_counts, len(tokens)))
+        return site(self, "logits", self.head(X, counts))
+
+    def encode(self, source: Tensor, counts: Tensor | None = None) -> Tensor:
+        """The encoder's output, one vector per source token: (b, m, encoder_d)."""
+        check_tokens(source, self.config.vocabulary_encoder, self.config.width_encoder, "source")
+        check_counts(counts, source, what="source_counts")
+        check_length(source.shape[1], self.config.context, "source")
+        return encode(self.encoder, source, counts)
+
+    def remember(self, source: Tensor, counts: Tensor | None, batch: int) -> Memory:
+        """The source as the decoder's cross-attention sees it."""
+        if len(source) != batch:
+            raise InputError(
+                f"There are {len(source)} sources for {batch} targets.\nGive one source for each row of the batch."
+            )
+        return self.decoder.remember(self.encode(source, counts), real_tokens(counts, source.shape[1]))
+
+    def start(
+        self, batch: int, capacity: int, source: Tensor | None = None, source_counts: Tensor | None = None
+    ) -> State:
+        """An empty state for translations of `source`, which is encoded here, once."""
+        if source is None:
+            raise InputError("A translator needs a source to begin.\nGive source = the ids of the source text (b, m).")
+        return State(self.empty_cache(batch, capacity), self.remember(source, source_counts, batch))
