@@ -42,7 +42,7 @@ class ModelConfig(Settings):
     section: ClassVar[str] = "model"
 
     shape: Shape = Field("decoder", description="language model, encoder, or translator")
-    vocabulary: int = Field(256, gt=0, description="number of tokens the model knows")
+    vocabulary: int = Field(256, gt=0, le=1 << 24, description="number of tokens the model knows")
     source_vocabulary: int | None = Field(
         None, gt=0, description="tokens of the encoder where they differ from the decoder's; the same when not given"
     )
@@ -50,12 +50,12 @@ class ModelConfig(Settings):
         1024, gt=0, description="longest sequence; no limit when None, for positions without a table"
     )
 
-    d: int = Field(256, gt=0, description="width of every token vector")
+    d: int = Field(256, gt=0, le=1 << 17, description="width of every token vector")
     encoder_d: int | None = Field(None, gt=0, description="width in the encoder; d when not given")
-    encoder_blocks: int = Field(4, ge=0, description="blocks of the encoder")
-    decoder_blocks: int = Field(4, ge=0, description="blocks of the decoder")
+    encoder_blocks: int = Field(4, ge=0, le=1024, description="blocks of the encoder")
+    decoder_blocks: int = Field(4, ge=0, le=1024, description="blocks of the decoder")
 
-    h: int = Field(4, gt=0, description="attention heads")
+    h: int = Field(4, gt=0, le=1024, description="attention heads")
     h_kv: int | None = Field(None, gt=0, description="heads of keys and values, shared by groups of queries; h when None")
     d_k: int | None = Field(None, gt=0, description="width of a head's queries and keys; d / h when not given")
     d_v: int | None = Field(None, gt=0, description="width of a head's values; d_k when not given")

@@ -30,16 +30,16 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 def site(module: nn.Module, key: str, X: Tensor) -> Tensor:
     """Passes X through the site `key` of a module: to the listener, if there is one."""
-    if torch.compiler.is_compiling() or (listener := _listener.get()) is None:
+    if torch.compiler.is_compiling() or (now := _listener.get()) is None:
         return X
-    return listener.hear(module, key, X)
+    return now.hear(module, key, X)
 
 
 def is_watched(module: nn.Module, *keys: str) -> bool:
     """Whether someone wants one of these sites, so that their tensors must exist."""
-    if torch.compiler.is_compiling() or (listener := _listener.get()) is None:
+    if torch.compiler.is_compiling() or (now := _listener.get()) is None:
         return False
-    return any(listener.watches(module, key) for key in keys)
+    return any(now.watches(module, key) for key in keys)
 
 
 def site_names(model: nn.Module) -> dict[str, tuple[nn.Module, str]]:
@@ -52,10 +52,15 @@ def site_names(model: nn.Module) -> dict[str, tuple[nn.Module, str]]:
     return names
 
 
+def listener() -> Listener | None:
+    """Who listens now."""
+    return _listener.get()
+
+
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
+def listening(new: Listener) -> Iterator[None]:
     """Lets a listener hear every site that is passed inside the `with`."""
-    token = _listener.set(listener)
+    token = _listener.set(new)
     try:
         yield
     finally:
