@@ -1,0 +1,76 @@
+# Every target makes .venv by itself from a bare Python 3.11 or later, and does nothing twice.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+TORCH  := $(shell grep '^torch==' constraints.txt)
+# Errors only: pip's warnings about places it did not look in say nothing to a reader.
+PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
+
+# Two test workers with one thread each are faster, and steadier, than one worker with two threads.
+WORKERS ?= 2
+PYTEST  := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check notes docs bench clean browser
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.core ## Run the main job end to end, as far as it exists
+	@$(BIN)/clearhead demo
+
+test: $(VENV)/.full browser ## Run all tests
+	$(PYTEST)
+
+check: $(VENV)/.full ## Check format, lint and types, and run the fast tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(PYTEST) -m "not slow"
+
+notes: $(VENV)/.full ## Show which rows of the lecture notes are proven, and by which tests
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tools.notes_table --workers $(WORKERS)
+
+docs: $(VENV)/.full ## Build the documentation into site/
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	@echo "site/index.html"
+
+bench: $(VENV)/.full ## Run every benchmark of benchmarks/
+	@for script in $(sort $(wildcard benchmarks/*.py)); do \
+	    echo "$$script"; $(BIN)/python $$script || exit 1; \
+	done
+
+clean: ## Remove .venv and everything that is made from the sources
+	rm -rf $(VENV) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests tools benchmarks -name __pycache__ -prune -exec rm -rf {} +
+
+# Set-up. A stamp is older than pyproject.toml or constraints.txt when there is something to install.
+
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "clearhead needs Python 3.11 or later, but $(PYTHON) is $$($(PYTHON) --version 2>&1)."; \
+	    echo "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; } >&2
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	    echo "$(PYTHON) could not make $(VENV); on Debian and Ubuntu, install python3-venv first." >&2; exit 1; }
+
+$(VENV)/.build: constraints.txt | $(BIN)/pip
+	@echo "Installing into $(VENV); the first time takes some minutes." >&2
+	@$(PIP) hatchling editables
+	@touch $@
+
+$(VENV)/.core: pyproject.toml $(VENV)/.build
+	@$(PIP) $(TORCH) --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.full: pyproject.toml $(VENV)/.build
+	@$(PIP) $(TORCH) --no-build-isolation -e '.[dev]'
+	@touch $(VENV)/.core $@
+
+# The tests of the page need a real browser; without such tests, nothing is asked for.
+browser:
+	@if [ ! -d tests/browser ] || command -v chromium || command -v chromium-browser || command -v google-chrome; \
+	then :; \
+	elif command -v apt-get && [ "$$(id -u)" = 0 ]; \
+	then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium; \
+	else echo "The browser tests need chromium or google-chrome on PATH; install one, then run this again." >&2; exit 1; \
+	fi >/dev/null

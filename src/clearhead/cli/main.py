@@ -1,0 +1,56 @@
+"""The list of commands: a command line enters, an exit code leaves (0 done, 1 a `ClearheadError`, 2 misuse).
+
+Each command has a file of its own and imports what is heavy when it runs, so that `--help` is instant.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from clearhead import __version__
+from clearhead.cli.demo import demo
+from clearhead.errors import ClearheadError
+
+COMMANDS: list[Callable[..., None]] = [
+    demo,
+]
+
+app = typer.Typer(
+    name="clearhead",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and stop, when it is asked for."""
+    if wanted:
+        print(f"clearhead {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def describe(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and stop."),
+    ] = False,
+) -> None:
+    """Transformers you can see through."""
+
+
+for command in COMMANDS:
+    app.command()(command)
+
+
+def main() -> None:
+    """Run one command; an error that the user can mend is one line on stderr, without a traceback."""
+    try:
+        app()
+    except ClearheadError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,88 @@
+"""The command line as a user meets it: its help, its version, its errors and its exit codes."""
+
+import subprocess
+import sys
+
+import pytest
+
+import clearhead
+from clearhead.cli import main
+from clearhead.errors import ConfigError, DataError
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own, as typed in a terminal."""
+    command = [sys.executable, "-c", "from clearhead.cli.main import main; main()", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_version() -> None:
+    done = run("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"clearhead {clearhead.__version__}\n", "")
+
+
+def test_help_names_every_command() -> None:
+    done = run("--help")
+    assert done.returncode == 0
+    for command in main.COMMANDS:
+        assert command.__name__ in done.stdout
+
+
+@pytest.mark.parametrize("words", [["--help"], ["demo", "--help"], ["--version"]])
+def test_help_loads_nothing_heavy(words: list[str]) -> None:
+    code = f"""
+import atexit, sys
+from clearhead.cli.main import main
+heavy = ("torch", "numpy", "matplotlib", "tokenizers", "starlette", "numba")
+atexit.register(lambda: print("loaded:", [name for name in heavy if name in sys.modules]))
+sys.argv = ["clearhead", *{words}]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1] == "loaded: []", done.stderr
+
+
+@pytest.mark.parametrize("words", [["dream"], ["demo", "--nonsense"]])
+def test_misuse_ends_with_2(words: list[str]) -> None:
+    done = run(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words[-1] in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_error_of_ours_is_shown_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise ConfigError("model.d = 250 does not split into model.h = 8 heads.\nUse 248 or 256.")
+
+    monkeypatch.setattr(main, "app", fail)
+    with pytest.raises(SystemExit) as stop:
+        main.main()
+    assert stop.value.code == 1
+    shown = capsys.readouterr()
+    assert shown.err == "error: model.d = 250 does not split into model.h = 8 heads.\nUse 248 or 256.\n"
+    assert shown.out == ""
+
+
+def test_an_error_inside_a_command_reaches_main() -> None:
+    """A real command raises through the whole of typer, and still leaves as one line."""
+    code = """
+from clearhead.cli import main
+from clearhead.errors import DataError
+def fail() -> None: raise DataError("train.de has 29000 lines but train.en has 28999.")
+main.app.command()(fail)
+main.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code, "fail"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "error: train.de has 29000 lines but train.en has 28999.\n")
+
+
+def test_another_error_is_a_bug_and_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(main, "app", fail)
+    with pytest.raises(ZeroDivisionError):
+        main.main()
+    assert not issubclass(ZeroDivisionError, DataError)

@@ -1,0 +1,33 @@
+"""What every test shares: the table of the notes, laws without a stopwatch, and no network."""
+
+import os
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+pytest_plugins = ["tools.notes_plugin"]
+
+# The machine may be busy, so a slow example is not a failure; the same examples come every time.
+settings.register_profile("clearhead", deadline=None, derandomize=True, max_examples=50, database=None)
+settings.load_profile("clearhead")
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_network() -> Iterator[None]:
+    """Refuse every connection that leaves this machine."""
+    connect = socket.socket.connect
+
+    def connect_here(self: socket.socket, address: Any) -> None:
+        host = address[0] if isinstance(address, tuple) else address
+        if self.family != socket.AF_UNIX and host not in ("127.0.0.1", "::1", "localhost"):
+            raise AssertionError(f"A test tried to reach {host!r}; tests never touch the network.")
+        connect(self, address)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", connect_here)
+        yield
