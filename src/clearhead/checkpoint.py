@@ -1,7 +1,7 @@
 """One folder holds everything a model needs: settings, weights, tokenizers, labels, and a card for people.
 
-A model goes in and comes out the same. The folder is written beside its place and then renamed, so that a kill
-leaves the old one or the new one. Nothing in it is executed: JSON and safetensors only, never pickle.
+A model goes in and comes out the same. The folder is written beside its place and then renamed, so that a
+kill leaves the old one or the new one. Nothing in it is executed: JSON and safetensors only, never pickle.
 """
 
 import json
@@ -57,7 +57,9 @@ def save(folder: str | Path, checkpoint: Checkpoint) -> None:
         if checkpoint.source_tokenizer is not None:
             checkpoint.source_tokenizer.save(place / SOURCE_TOKENIZER)
         if checkpoint.labels is not None:
-            (place / LABELS).write_text(json.dumps(checkpoint.labels, ensure_ascii=False) + "\n", encoding="utf-8")
+            (place / LABELS).write_text(
+                json.dumps(checkpoint.labels, ensure_ascii=False) + "\n", encoding="utf-8"
+            )
         if checkpoint.card:
             (place / CARD).write_text(checkpoint.card, encoding="utf-8")
 
@@ -69,10 +71,15 @@ def load(folder: str | Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
     module = read_weights(folder / WEIGHTS, config, dtype)
     labels = read_json(folder / LABELS) if (folder / LABELS).exists() else None
     if labels is not None and not is_labels(labels, config.classes):
-        raise CheckpointError(f"{folder / LABELS} must be a list of {config.classes} different texts, one for each class.")
+        raise CheckpointError(
+            f"{folder / LABELS} must be a list of {config.classes} different texts, one for each class."
+        )
     tokenizer = Tokenizer.load(folder / TOKENIZER) if (folder / TOKENIZER).exists() else None
     source = Tokenizer.load(folder / SOURCE_TOKENIZER) if (folder / SOURCE_TOKENIZER).exists() else None
-    for given, size, name in ((tokenizer, config.vocabulary, TOKENIZER), (source, config.vocabulary_encoder, SOURCE_TOKENIZER)):
+    for given, size, name in (
+        (tokenizer, config.vocabulary, TOKENIZER),
+        (source, config.vocabulary_encoder, SOURCE_TOKENIZER),
+    ):
         if given is not None and given.size > size:
             raise CheckpointError(
                 f"{folder / name} has {given.size} tokens, but the model knows {size}.\n"
@@ -98,7 +105,8 @@ def read_config(folder: Path) -> ModelConfig:
     version = settings.pop("format")
     if version != FORMAT:
         raise CheckpointError(
-            f"{folder / CONFIG} has format {version!r}, but this version reads format {FORMAT}.\nUpdate clearhead."
+            f"{folder / CONFIG} has format {version!r}, but this version reads format {FORMAT}.\n"
+            "Update clearhead."
         )
     try:
         return ModelConfig(**settings)
@@ -110,11 +118,15 @@ def read_json(path: Path) -> Any:
     """A small JSON file."""
     check_file(path)
     if path.stat().st_size > LARGEST_JSON:
-        raise CheckpointError(f"{path} has {path.stat().st_size} bytes; {LARGEST_JSON} is the most that is read.")
+        raise CheckpointError(
+            f"{path} has {path.stat().st_size} bytes; {LARGEST_JSON} is the most that is read."
+        )
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise CheckpointError(f"{path} is not valid JSON: {error}.\nThe file is damaged; copy it again.") from None
+        raise CheckpointError(
+            f"{path} is not valid JSON: {error}.\nThe file is damaged; copy it again."
+        ) from None
 
 
 def check_file(path: Path) -> None:
@@ -126,7 +138,11 @@ def check_file(path: Path) -> None:
 
 def is_labels(labels: Any, classes: int | None) -> bool:
     """A list of as many different texts as there are classes."""
-    return isinstance(labels, list) and all(isinstance(label, str) for label in labels) and len({*labels}) == classes
+    return (
+        isinstance(labels, list)
+        and all(isinstance(label, str) for label in labels)
+        and len({*labels}) == classes
+    )
 
 
 def read_weights(path: Path, config: ModelConfig, dtype: torch.dtype) -> Model:
@@ -153,8 +169,12 @@ def check_names(path: Path, file: Any, module: Model) -> None:
     stored = set(file.keys())
     missing, unknown = sorted(expected.keys() - stored), sorted(stored - expected.keys())
     if missing or unknown:
-        parts = [f"lacks {some(missing)}"] * bool(missing) + [f"holds {some(unknown)}, which the config has no place for"] * bool(unknown)
-        raise CheckpointError(f"{path} {' and '.join(parts)}.\nconfig.json and {path.name} are of different models.")
+        parts = [f"lacks {some(missing)}"] * bool(missing) + [
+            f"holds {some(unknown)}, which the config has no place for"
+        ] * bool(unknown)
+        raise CheckpointError(
+            f"{path} {' and '.join(parts)}.\nconfig.json and {path.name} are of different models."
+        )
     for name, shape in expected.items():
         view = file.get_slice(name)
         if view.get_shape() != shape:
@@ -174,7 +194,10 @@ def why_unreadable(path: Path, error: Exception) -> str:
     with path.open("rb") as file:
         start = file.read(2)
     if start in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
-        return "is a pickle under another name.\nPickle can run code, so it is not opened; save the model as safetensors."
+        return (
+            "is a pickle under another name.\n"
+            "Pickle can run code, so it is not opened; save the model as safetensors."
+        )
     return f"is not a whole safetensors file ({error}).\nIt is damaged or cut short; copy it again."
 
 
@@ -184,7 +207,9 @@ def find(folder: Path) -> Path:
         return previous(folder)
     if not folder.is_dir():
         what = "is a file, not a folder" if folder.exists() else "does not exist"
-        raise CheckpointError(f"The model folder {folder} {what}.\nGive a folder with {CONFIG} and {WEIGHTS}.")
+        raise CheckpointError(
+            f"The model folder {folder} {what}.\nGive a folder with {CONFIG} and {WEIGHTS}."
+        )
     return folder
 
 

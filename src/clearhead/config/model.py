@@ -1,7 +1,8 @@
 """The settings of a model: `config.json` beside the weights, and the `[model]` table of a recipe.
 
 Every axis of variation is one field. GPT-2, Llama, Qwen 3, BERT, Marian, T5 and the transformer of 2017 are
-values of these fields. What cannot work is refused here, with the reason and a way out, before a tensor exists.
+values of these fields. What cannot work is refused here, with the reason and a way out, before a tensor
+exists.
 """
 
 from typing import ClassVar, Literal
@@ -20,9 +21,9 @@ Placement = Literal["pre", "post", "both"]
 FeedForward = Literal["relu", "gelu", "gelu_tanh", "silu", "relu2", "swiglu", "geglu", "geglu_tanh"]
 Head = Literal["language", "classifier", "none"]
 Pool = Literal["first", "mean", "last"]
+PoolDense = Literal["none", "tanh", "relu"]
 
 GATED = ("swiglu", "geglu", "geglu_tanh")
-MATRICES_OF_ATTENTION = "qkvo"
 
 
 class RotaryScaling(Settings):
@@ -31,7 +32,9 @@ class RotaryScaling(Settings):
     section: ClassVar[str] = "model.rotary_scaling"
     kind: Literal["linear", "llama3"] = Field(description="stretch every frequency, or only the slow ones")
     factor: float = Field(gt=0, description="how many times further the positions reach")
-    low: float = Field(1.0, gt=0, description="llama3: fewer turns than this in the original context are stretched")
+    low: float = Field(
+        1.0, gt=0, description="llama3: fewer turns than this in the original context are stretched"
+    )
     high: float = Field(4.0, gt=0, description="llama3: more turns than this are left alone")
     original_context: int = Field(8192, gt=0, description="llama3: the context the angles were trained on")
 
@@ -44,7 +47,9 @@ class ModelConfig(Settings):
     shape: Shape = Field("decoder", description="language model, encoder, or translator")
     vocabulary: int = Field(256, gt=0, le=1 << 24, description="number of tokens the model knows")
     source_vocabulary: int | None = Field(
-        None, gt=0, description="tokens of the encoder where they differ from the decoder's; the same when not given"
+        None,
+        gt=0,
+        description="tokens of the encoder where they differ from the decoder's; the same when not given",
     )
     context: int | None = Field(
         1024, gt=0, description="longest sequence; no limit when None, for positions without a table"
@@ -56,43 +61,49 @@ class ModelConfig(Settings):
     decoder_blocks: int = Field(4, ge=0, le=1024, description="blocks of the decoder")
 
     h: int = Field(4, gt=0, le=1024, description="attention heads")
-    h_kv: int | None = Field(None, gt=0, description="heads of keys and values, shared by groups of queries; h when None")
-    d_k: int | None = Field(None, gt=0, description="width of a head's queries and keys; d / h when not given")
-    d_v: int | None = Field(None, gt=0, description="width of a head's values; d_k when not given")
+    h_kv: int | None = Field(
+        None, gt=0, description="heads of keys and values, shared by groups of queries; h when None"
+    )
+    d_k: int | None = Field(None, gt=0, description="width of a head's queries and keys; d / h when None")
+    d_v: int | None = Field(None, gt=0, description="width of a head's values; d_k when None")
     kept_heads: dict[str, tuple[int, ...]] = Field(
         default_factory=dict,
-        description="heads that remain in a pruned attention, such as {'decoder.2.cross': (0, 3)}; all when not named",
+        description="heads left in a pruned attention, such as {'decoder.2.cross': (0, 3)}; all when absent",
     )
-    window: int | None = Field(None, gt=0, description="how many positions back a token may look; all when None")
+    window: int | None = Field(None, gt=0, description="tokens this far away, or further, are not seen")
 
     similarity: Similarity = Field("scaled_dot", description="how a query is compared with a key")
     scale: float | None = Field(
-        None, gt=0, description="factor of the similarity; 1/√d_k for scaled_dot and 1 for the others when not given"
+        None,
+        gt=0,
+        description="factor of the similarity; 1/√d_k for scaled_dot and 1 for the others when not given",
     )
-    projections: Projections = Field("linear", description="how queries, keys and values are made from tokens")
-    query_key_norm: bool = Field(False, description="rms norm of each head's queries and keys before rotation")
-    attention_bias: str = Field("", pattern="^q?k?v?o?$", description="which of W_q W_k W_v W_o have a bias: 'qkvo', 'qkv', ''")
+    projections: Projections = Field("linear", description="how tokens become queries, keys and values")
+    query_key_norm: bool = Field(False, description="rms norm of queries and keys, before rotation")
+    attention_bias: str = Field(
+        "", pattern="^q?k?v?o?$", description="which of W_q W_k W_v W_o have a bias: 'qkvo', 'qkv', ''"
+    )
 
     positions: Positions = Field("rotary", description="how order enters the model")
     position_offset: int = Field(0, ge=0, description="rows of a learned table before the first position")
     rotary_base: float = Field(10_000.0, gt=1, description="base of the rotary frequencies")
-    rotary_scaling: RotaryScaling | None = Field(None, description="stretch of the rotary angles; none when None")
+    rotary_scaling: RotaryScaling | None = Field(None, description="stretch of the rotary angles, if any")
     relative_buckets: int = Field(32, gt=3, description="rows of the table of relative positions")
-    relative_distance: int = Field(128, gt=1, description="distance from which relative positions are all one")
+    relative_distance: int = Field(128, gt=1, description="distance from which all positions are one")
     sinusoid_layout: Literal["interleaved", "halves"] = Field(
         "interleaved", description="sines and cosines in turn, or all sines first"
     )
 
     norm: Norm = Field("rms", description="how token vectors are normalised")
-    encoder_norm: Norm | None = Field(None, description="the norm in the encoder; the same as norm when not given")
+    encoder_norm: Norm | None = Field(None, description="the norm in the encoder; norm when not given")
     norm_epsilon: float = Field(1e-5, gt=0, description="added to the variance for stability")
     norm_bias: bool = Field(True, description="shift β of the layer norm")
     norm_placement: Placement = Field("pre", description="norm before or after each sublayer, or both")
     embedding_norm: bool = Field(False, description="norm after the embeddings")
-    final_norm: bool | None = Field(None, description="norm at the end of a stack; yes unless post when not given")
+    final_norm: bool | None = Field(None, description="norm at the end of a stack; unless post when None")
 
-    feedforward: FeedForward = Field("gelu", description="activation between the two matrices; the glu kinds are gated")
-    d_ff: int | None = Field(None, gt=0, description="width inside the feed-forward; 4 d, or 8/3 d when gated")
+    feedforward: FeedForward = Field("gelu", description="activation of the feed-forward; the glu are gated")
+    d_ff: int | None = Field(None, gt=0, description="width in the feed-forward; 4 d, or 8/3 d when gated")
     feedforward_bias: bool = Field(False, description="biases of the feed-forward")
 
     embedding_scale: float = Field(1.0, gt=0, description="factor of the token embeddings")
@@ -107,13 +118,16 @@ class ModelConfig(Settings):
     soft_cap: float | None = Field(None, gt=0, description="logits z become cap · tanh(z / cap)")
     classes: int | None = Field(None, gt=1, description="number of classes of a classifier")
     pool: Pool = Field("mean", description="which token vectors a classifier reads")
-    pool_dense: Literal["none", "tanh", "relu"] = Field("none", description="dense layer between pool and classes")
+    pool_dense: PoolDense = Field("none", description="dense layer between pool and classes")
 
     dropout: float = Field(0.0, ge=0, lt=1, description="share of each sublayer's output dropped in training")
     attention_dropout: float = Field(
-        0.0, ge=0, lt=1, description="share of attention weights dropped in training; leaves the fused kernel on a CPU"
+        0.0,
+        ge=0,
+        lt=1,
+        description="share of attention weights dropped in training; leaves the fused kernel on a CPU",
     )
-    zero_outputs: bool = Field(False, description="W_o and W_2 start at zero, so that every block starts as identity")
+    zero_outputs: bool = Field(False, description="W_o and W_2 start at zero: a block starts as identity")
 
     # What follows from the settings.
 
@@ -190,7 +204,13 @@ class ModelConfig(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> "ModelConfig":
-        for check in (self._check_heads, self._check_positions, self._check_similarity, self._check_norms, self._check_top):
+        for check in (
+            self._check_heads,
+            self._check_positions,
+            self._check_similarity,
+            self._check_norms,
+            self._check_top,
+        ):
             check()
         return self
 
@@ -204,8 +224,8 @@ class ModelConfig(Settings):
             )
         if self.h % self.groups:
             raise ConfigError(
-                f"model.h = {self.h} query heads do not share model.h_kv = {self.groups} heads of keys evenly.\n"
-                f"Use an h_kv that divides {self.h}."
+                f"model.h = {self.h} query heads do not share model.h_kv = {self.groups} heads of keys "
+                f"evenly.\nUse an h_kv that divides {self.h}."
             )
         for name, kept in self.kept_heads.items():
             if name not in self.attentions():
@@ -221,11 +241,13 @@ class ModelConfig(Settings):
 
     def _check_positions(self) -> None:
         if self.positions == "learned" and self.context is None:
-            raise ConfigError("model.positions = 'learned' needs one vector per position.\nGive model.context.")
+            raise ConfigError(
+                "model.positions = 'learned' needs one vector per position.\nGive model.context."
+            )
         if self.positions == "rotary" and self.width_k % 2:
             raise ConfigError(
-                f"model.positions = 'rotary' turns pairs of numbers, but a head has d_k = {self.width_k}, which is odd.\n"
-                f"Give an even model.d_k, such as {self.width_k + 1}, or use other positions."
+                f"model.positions = 'rotary' turns pairs of numbers, but a head has d_k = {self.width_k}, "
+                f"which is odd.\nGive an even model.d_k, such as {self.width_k + 1}, or use other positions."
             )
         widths = {self.d, self.width_encoder} if self.shape == "encoder-decoder" else {self.width_top}
         if self.positions == "sinusoidal" and any(d % 2 for d in widths):
@@ -233,10 +255,12 @@ class ModelConfig(Settings):
                 "model.positions = 'sinusoidal' needs sines and cosines in pairs, so an even width.\n"
                 f"Change model.d = {self.d} (or encoder_d) to an even number."
             )
-        if self.positions == "relative" and (self.relative_buckets % 4 or self.relative_distance <= self.relative_buckets // 2):
+        if self.positions == "relative" and (
+            self.relative_buckets % 4 or self.relative_distance <= self.relative_buckets // 2
+        ):
             raise ConfigError(
-                f"model.relative_buckets = {self.relative_buckets} must be a multiple of 4, and relative_distance = "
-                f"{self.relative_distance} larger than half of it.\nT5 uses 32 and 128."
+                f"model.relative_buckets = {self.relative_buckets} must be a multiple of 4, and "
+                f"relative_distance = {self.relative_distance} larger than half of it.\nT5 uses 32 and 128."
             )
         if self.position_offset and self.positions != "learned":
             raise ConfigError(
@@ -245,7 +269,8 @@ class ModelConfig(Settings):
             )
         if self.rotary_scaling and self.positions != "rotary":
             raise ConfigError(
-                f"model.rotary_scaling needs positions = 'rotary', not '{self.positions}'.\nLeave it out, or use rotary."
+                f"model.rotary_scaling needs positions = 'rotary', not '{self.positions}'.\n"
+                "Leave it out, or use rotary."
             )
 
     def _check_similarity(self) -> None:
@@ -256,49 +281,62 @@ class ModelConfig(Settings):
             )
         if self.similarity == "distance" and self.query_key_norm:
             raise ConfigError(
-                "model.similarity = 'distance' has no queries and keys to normalise.\nLeave query_key_norm out."
+                "model.similarity = 'distance' has no queries and keys to normalise.\n"
+                "Leave query_key_norm out."
             )
         if self.projections == "none":
             wrong = [
                 f"{key} = {value}"
                 for key, value, right in (
-                    ("h", self.h, 1), ("h_kv", self.groups, 1), ("d_k", self.width_k, self.d), ("d_v", self.width_v, self.d),
-                    ("encoder_d", self.width_encoder, self.d), ("attention_bias", self.attention_bias, ""),
+                    ("h", self.h, 1),
+                    ("h_kv", self.groups, 1),
+                    ("d_k", self.width_k, self.d),
+                    ("d_v", self.width_v, self.d),
+                    ("encoder_d", self.width_encoder, self.d),
+                    ("attention_bias", self.attention_bias, ""),
                 )
                 if value != right
-            ]  # fmt: skip
+            ]
             if wrong:
                 raise ConfigError(
-                    "model.projections = 'none' means q = k = v = x: one head as wide as x, and no matrices.\n"
-                    f"Change {', '.join(wrong)}: set h = 1 and leave h_kv, d_k, d_v, encoder_d and attention_bias out."
+                    "model.projections = 'none' means q = k = v = x: one head as wide as x, and no "
+                    f"matrices.\nChange {', '.join(wrong)}: set h = 1 and leave h_kv, d_k, d_v, encoder_d "
+                    "and attention_bias out."
                 )
 
     def _check_norms(self) -> None:
         if self.norm == "whole" and self.shape != "encoder":
-            fix = "set encoder_norm = 'whole' and norm = 'layer'" if self.shape == "encoder-decoder" else "use norm = 'layer'"
+            fix = (
+                "set encoder_norm = 'whole' and norm = 'layer'"
+                if self.shape == "encoder-decoder"
+                else "use norm = 'layer'"
+            )
             raise ConfigError(
-                "model.norm = 'whole' takes mean and variance over all tokens of the sequence, so a causal stack "
-                f"would see the future.\nFor this shape {fix}."
+                "model.norm = 'whole' takes mean and variance over all tokens of the sequence, so a causal "
+                f"stack would see the future.\nFor this shape {fix}."
             )
         if self.encoder_norm and self.shape == "decoder":
             raise ConfigError(
-                f"model.encoder_norm = '{self.encoder_norm}', but shape = 'decoder' has no encoder.\nLeave it out."
+                f"model.encoder_norm = '{self.encoder_norm}', but shape = 'decoder' has no encoder.\n"
+                "Leave it out."
             )
 
     def _check_top(self) -> None:
         if self.shape == "encoder" and self.encoder_d not in (None, self.d):
             raise ConfigError(
-                f"model.encoder_d = {self.encoder_d} differs from d = {self.d}, but shape = 'encoder' has one stack only.\n"
-                "Give its width as d and leave encoder_d out."
+                f"model.encoder_d = {self.encoder_d} differs from d = {self.d}, but shape = 'encoder' has "
+                "one stack only.\nGive its width as d and leave encoder_d out."
             )
         if self.source_vocabulary and self.shape != "encoder-decoder":
             raise ConfigError(
-                f"model.source_vocabulary = {self.source_vocabulary} is for shape = 'encoder-decoder'.\nUse vocabulary."
+                f"model.source_vocabulary = {self.source_vocabulary} is for shape = 'encoder-decoder'.\n"
+                "Use vocabulary."
             )
         if (self.head == "classifier") != (self.classes is not None):
             raise ConfigError(
                 f"model.head = '{self.head}' with classes = {self.classes}.\n"
-                "A classifier needs head = 'classifier' and classes = the number of labels; other heads have none."
+                "A classifier needs head = 'classifier' and classes = the number of labels; other heads have "
+                "none."
             )
         if self.head != "language" and self.shape == "encoder-decoder":
             raise ConfigError(
@@ -307,5 +345,6 @@ class ModelConfig(Settings):
             )
         if self.head == "classifier" and self.shape == "decoder" and self.pool == "first":
             raise ConfigError(
-                "model.pool = 'first' reads a token that has seen no other in a causal stack.\nUse pool = 'last' or 'mean'."
+                "model.pool = 'first' reads a token that has seen no other in a causal stack.\n"
+                "Use pool = 'last' or 'mean'."
             )

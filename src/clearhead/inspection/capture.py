@@ -78,7 +78,9 @@ KINDS: dict[str, Callable[[Tensor, float | Tensor | None], Tensor]] = {
 
 
 @contextmanager
-def capture(model: nn.Module, *sites: str, edits: tuple[Edit, ...] = (), attached: bool = False) -> Iterator[Trace]:
+def capture(
+    model: nn.Module, *sites: str, edits: tuple[Edit, ...] = (), attached: bool = False
+) -> Iterator[Trace]:
     """Records the sites that match (all of them when none is named), and makes edits, inside the `with`.
 
     A site is named in full, by a pattern ('encoder.*.self.weights'), or by its end where that is enough
@@ -97,7 +99,9 @@ def intervene(model: nn.Module, *edits: Edit) -> AbstractContextManager[Trace]:
 class Watcher:
     """The listener of one capture: knows the model's sites by module and key."""
 
-    def __init__(self, model: nn.Module, sites: tuple[str, ...], edits: tuple[Edit, ...], attached: bool) -> None:
+    def __init__(
+        self, model: nn.Module, sites: tuple[str, ...], edits: tuple[Edit, ...], attached: bool
+    ) -> None:
         self.model, self.attached, self.trace = model, attached, Trace()
         self.outer: Listener | None = listener()
         known = site_names(model)
@@ -146,7 +150,9 @@ class Watcher:
         path, _, key = name.rpartition(".")
         module = next((module for (module, _), known in self.names.items() if known == name), None)
         if not isinstance(module, Attention) or key not in HEADED:
-            raise InputError(f"{name} has no heads, so head {head} cannot be changed there.\nName a site of attention.")
+            raise InputError(
+                f"{name} has no heads, so head {head} cannot be changed there.\nName a site of attention."
+            )
         heads = module.size.key_heads if key in ("k", "v") else module.size.heads
         if head not in heads:
             raise InputError(f"{path} has no head {head}. Its heads: {', '.join(map(str, heads))}.")
@@ -168,14 +174,18 @@ def apply(edit: Edit, X: Tensor, name: str) -> Tensor:
     for axis, number, what in ((1, edit.head, "head"), (X.ndim - 2, edit.token, "token")):
         if number is not None:
             if X.ndim < 3 or not -X.shape[axis] <= number < X.shape[axis]:
-                raise InputError(f"{name} has shape {tuple(X.shape)} here, so {what} {number} cannot be changed.")
+                raise InputError(
+                    f"{name} has shape {tuple(X.shape)} here, so {what} {number} cannot be changed."
+                )
             index[axis] = slice(number % X.shape[axis], number % X.shape[axis] + 1)
     part = X[tuple(index)]
     try:
         changed = KINDS[edit.kind](X if edit.kind == "mean" else part, edit.value)
     except RuntimeError:
         shape = tuple(edit.value.shape) if isinstance(edit.value, Tensor) else ()
-        raise InputError(f"A value of shape {shape} does not fit {name}, which has {tuple(part.shape)} there.") from None
+        raise InputError(
+            f"A value of shape {shape} does not fit {name}, which has {tuple(part.shape)} there."
+        ) from None
     if part.shape == X.shape:
         return changed
     X = X.clone()

@@ -1,5 +1,7 @@
-"""The block that repeats: self-attention, cross-attention where there is a source, feed-forward, each added to
-the stream. The shape (b, n, d) is kept, so that blocks can be stacked."""
+"""The block that repeats: self-attention, cross-attention where there is a source, feed-forward.
+
+Each is added to the stream. The shape (b, n, d) is kept, so that blocks can be stacked.
+"""
 
 from torch import Tensor, nn
 
@@ -36,7 +38,9 @@ def make_residual(config: ModelConfig, d: int, norm: str) -> Residual:
 class Block(nn.Module):
     """One block of the stack `name`; with `d_memory` it also looks at an encoder's output of that width."""
 
-    def __init__(self, config: ModelConfig, name: str, d: int, norm: str, d_memory: int | None = None) -> None:
+    def __init__(
+        self, config: ModelConfig, name: str, d: int, norm: str, d_memory: int | None = None
+    ) -> None:
         super().__init__()
         self.self = make_attention(config, f"{name}.self", d, d)
         self.add_self = make_residual(config, d, norm)
@@ -45,7 +49,9 @@ class Block(nn.Module):
         kind, activation = FEEDFORWARDS[config.feedforward]
         self.ffn = kind(d, config.width_ff(d), activation, config.feedforward_bias)
         self.add_ffn = make_residual(config, d, norm)
-        self.sites = ("residual.0", "residual.1") if d_memory is None else ("residual.0", "residual.1", "residual.2")
+        self.sites = (
+            ("residual.0", "residual.1") if d_memory is None else ("residual.0", "residual.1", "residual.2")
+        )
 
     def forward(
         self,
@@ -55,7 +61,7 @@ class Block(nn.Module):
         past: tuple[Chunk, int] | None = None,
         memory: tuple[Tensor, Tensor, View] | None = None,
     ) -> Tensor:
-        """(b, n, d) -> (b, n, d); `past` is a cache and this block's place in it, `memory` the source's K and V."""
+        """(b, n, d) -> (b, n, d); `past` is a cache and our place in it, `memory` the source's K and V."""
 
         def look_at_self(Y: Tensor) -> Tensor:
             K, V = self.self.keys_values(Y, view.angles)

@@ -1,8 +1,8 @@
 """Keys and values already computed, so that a new token costs one token.
 
-A `Cache` is allocated once for a batch and a capacity and written in place. Every sequence has its own length.
-Slot j holds position j; where a window limits how far tokens look, there are only as many slots as the window,
-and position p lies in slot p mod window. A `Chunk` is one step: the new tokens of every sequence.
+A `Cache` is allocated once for a batch and a capacity and written in place. Every sequence has its own
+length. Slot j holds position j; where a window limits how far tokens look, there are only as many slots as
+the window, and position p lies in slot p mod window. A `Chunk` is one step: the new tokens of every sequence.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,9 @@ from clearhead.layers.masks import View
 class Cache:
     """Keys and values of every block of a decoder, for every sequence of a batch."""
 
-    def __init__(self, sizes: list[Dimensions], batch: int, capacity: int, window: int | None, like: Tensor) -> None:
+    def __init__(
+        self, sizes: list[Dimensions], batch: int, capacity: int, window: int | None, like: Tensor
+    ) -> None:
         self.capacity = capacity
         self.slots = capacity if window is None else min(capacity, window)
         self.lengths = torch.zeros(batch, dtype=torch.long)  # on the CPU: they decide shapes
@@ -42,13 +44,13 @@ class Cache:
         after = self.lengths + counts
         if int(after.max()) > self.capacity:
             raise InputError(
-                f"A sequence of {int(self.lengths.max())} tokens cannot take {n} more: the cache holds {self.capacity}.\n"
-                "Start with a larger capacity."
+                f"A sequence of {int(self.lengths.max())} tokens cannot take {n} more: the cache holds "
+                f"{self.capacity}.\nStart with a larger capacity."
             )
         return Chunk(self, n, counts, after)
 
     def positions(self, lengths: Tensor) -> Tensor:
-        """Which position every slot of a ring holds: the newest of those that fall on it; negative when none."""
+        """The position that every slot of a ring holds: the newest that falls on it; negative when none."""
         last = lengths[:, None] - 1
         return last - (last - torch.arange(self.slots)) % self.slots  # (b, slots)
 
@@ -58,9 +60,8 @@ class Cache:
         for store in (self.K, self.V):
             for i, X in enumerate(store):
                 kept = X[rows.to(X.device), :, :used]
-                if len(rows) > len(X):
-                    X = X.new_zeros(len(rows), *X.shape[1:])
-                store[i] = X[: len(rows)]
+                fits = len(rows) <= len(X)
+                store[i] = X[: len(rows)] if fits else X.new_zeros(len(rows), *X.shape[1:])
                 store[i][:, :, :used] = kept
         self.lengths = self.lengths[rows.cpu()]
 
@@ -69,8 +70,8 @@ class Cache:
         shorter = lengths.cpu() < self.lengths
         if bool((shorter & (self.lengths > self.slots)).any()):
             raise InputError(
-                f"A window of {self.slots} positions has overwritten what lies before it, so it cannot go back.\n"
-                "Start again with the shorter text."
+                f"A window of {self.slots} positions has overwritten what lies before it, so it cannot go "
+                "back.\nStart again with the shorter text."
             )
         self.lengths = torch.minimum(self.lengths, lengths.cpu())
 
@@ -105,7 +106,9 @@ class Chunk:
         at = torch.arange(n) + (before[:1, None] if self.is_even else before[:, None])
         # Padding may reach past the end; where it stands does not matter.
         self.at = at.clamp(max=self.cache.capacity - 1).to(self.device)  # (b or 1, n)
-        self.joins = self.cache.is_ring and n > 1  # a ring would overwrite what this chunk's first tokens need
+        self.joins = (
+            self.cache.is_ring and n > 1
+        )  # a ring would overwrite what this chunk's first tokens need
 
     def view(self) -> dict[str, Any]:
         """What the queries of this chunk may look at: fields of a `View`."""
@@ -153,7 +156,7 @@ class Chunk:
 
 
 class Memory:
-    """What cross-attention looks at: keys and values of the encoder's output, computed once for every block."""
+    """What cross-attention looks at: keys and values of the encoder's output, made once for every block."""
 
     def __init__(self, keys_values: list[tuple[Tensor, Tensor]], real: Tensor | None, m: int) -> None:
         self.keys_values, self.real = keys_values, real

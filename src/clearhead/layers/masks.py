@@ -38,7 +38,13 @@ class View:
     @property
     def is_triangle(self) -> bool:
         """Query i may look at keys 0..i, and nothing else is hidden."""
-        return self.aligned and self.causal and self.real is None and self.window is None and self.documents is None
+        return (
+            self.aligned
+            and self.causal
+            and self.real is None
+            and self.window is None
+            and self.documents is None
+        )
 
     @cached_property
     def mask(self) -> Tensor:

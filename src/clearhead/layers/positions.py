@@ -1,8 +1,8 @@
 """How order enters a model. Each kind overrides the one place it uses; cross-attention is given none.
 
-`at` (b or 1, n) and `to` (b or 1, m) are the positions of queries and keys, counted from 0 in each sequence, so
-that padded, packed and cached sequences need no special case. Fixed frequencies are plain float32 tensors, not
-buffers: a model cast to bfloat16 must not lose their digits.
+`at` (b or 1, n) and `to` (b or 1, m) are the positions of queries and keys, counted from 0 in each sequence,
+so that padded, packed and cached sequences need no special case. Fixed frequencies are plain float32 tensors,
+not buffers: a model cast to bfloat16 must not lose their digits.
 """
 
 import math
@@ -63,7 +63,7 @@ class Sinusoidal(Positions):
 
 
 class Rotary(Positions):
-    """Turns pair i of a query or key by position · base^(−2i/d_k): scores see only distances (Su et al., 2021)."""
+    """Turns pair i of a query or key by position · base^(−2i/d_k): scores see distances (Su et al., 2021)."""
 
     def __init__(self, config: ModelConfig, d: int, causal: bool) -> None:
         super().__init__(config, d, causal)
@@ -109,7 +109,7 @@ class Alibi(Positions):
 
 
 class Relative(Positions):
-    """A learned number per head and bucket of j − i, shared by the blocks of a stack (Raffel et al., 2020)."""
+    """A learned number per head and bucket of j − i, shared by a stack's blocks (Raffel et al., 2020)."""
 
     def __init__(self, config: ModelConfig, d: int, causal: bool) -> None:
         super().__init__(config, d, causal)

@@ -43,7 +43,7 @@ class Dot(Similarity):
 
 
 class ScaledDot(Dot):
-    """q · k / √d_k: for unit-variance q and k the sum of d_k products has deviation √d_k, and softmax saturates."""
+    """q · k / √d_k: for q and k of variance 1 the product has deviation √d_k, and would saturate softmax."""
 
     def default_scale(self, d_k: int) -> float:
         """1 / √d_k."""
@@ -73,7 +73,9 @@ class Gaussian(Dot):
 class Additive(Similarity):
     """v · tanh(q + k), the attention of 2014, where q and k are already projections."""
 
-    CHUNK = 1 << 22  # numbers of tanh(q + k) held at once: (b, h, n, m, d_k) in full would be d_k times the scores
+    CHUNK = (
+        1 << 22
+    )  # numbers of tanh(q + k) held at once: (b, h, n, m, d_k) in full would be d_k times the scores
 
     def __init__(self, h: int, d_k: int, scale: float | None) -> None:
         super().__init__(h, d_k, scale)

@@ -1,8 +1,8 @@
 """Sites: the places where the lecture's tensors pass, open to a reader or writer.
 
-A module that owns sites lists them in `sites` and passes each tensor through `site(self, "weights", A)`. Outside
-a capture that returns the tensor itself. Inside, a listener may keep it or put another in its place. A site's
-full name is the module's path in the model and the site's own name: `decoder.0.self.weights`.
+A module that owns sites lists them in `sites` and passes each tensor through `site(self, "weights", A)`.
+Outside a capture that returns the tensor itself. Inside, a listener may keep it or put another in its place.
+A site's full name is the module's path in the model and the site's own name: `decoder.0.self.weights`.
 """
 
 from collections.abc import Iterator

@@ -21,10 +21,14 @@ class Decoder(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        self.decoder = Stack(config, "decoder", nn.Embedding(config.vocabulary, config.d), config.decoder_blocks)
+        self.decoder = Stack(
+            config, "decoder", nn.Embedding(config.vocabulary, config.d), config.decoder_blocks
+        )
         self.head = make_head(config, self.decoder.tokens)
 
-    def forward(self, tokens: Tensor, counts: Tensor | None = None, documents: Tensor | None = None) -> Tensor:
+    def forward(
+        self, tokens: Tensor, counts: Tensor | None = None, documents: Tensor | None = None
+    ) -> Tensor:
         """Logits (b, n, vocabulary), or (b, classes) of a classifier.
 
         `counts` (b,) are the real tokens of each row, the rest is padding. `documents` (b, n) numbers the
@@ -32,7 +36,9 @@ class Decoder(nn.Module):
         """
         return site(self, "logits", self.head(self.vectors(tokens, counts, documents), counts))
 
-    def vectors(self, tokens: Tensor, counts: Tensor | None = None, documents: Tensor | None = None) -> Tensor:
+    def vectors(
+        self, tokens: Tensor, counts: Tensor | None = None, documents: Tensor | None = None
+    ) -> Tensor:
         """What the head reads: (b, n, d)."""
         self.check(tokens, counts)
         check_same(documents, tokens, None, "documents")
@@ -49,14 +55,18 @@ class Decoder(nn.Module):
     ) -> State:
         """An empty state for a batch of texts of at most `capacity` tokens each."""
         if source is not None:
-            raise InputError("A decoder has no encoder to read a source with.\nPut the source into the prompt.")
+            raise InputError(
+                "A decoder has no encoder to read a source with.\nPut the source into the prompt."
+            )
         return State(self.empty_cache(batch, capacity))
 
     def empty_cache(self, batch: int, capacity: int) -> Cache:
         """A cache for this model, refused where it could not be filled."""
         check_length(capacity, self.config.context, "capacity")
         if self.config.head != "language":
-            raise InputError(f"A model with head = '{self.config.head}' cannot write text.\nUse a language model.")
+            raise InputError(
+                f"A model with head = '{self.config.head}' cannot write text.\nUse a language model."
+            )
         return self.decoder.cache(batch, capacity)
 
     @torch.no_grad()

@@ -1,4 +1,4 @@
-"""The encoder: one vector per token that has seen them all; read as classes, as masked tokens, or as it is."""
+"""The encoder: one vector per token that has seen them all, read as classes, as masked tokens, or as is."""
 
 import torch
 from torch import Tensor, nn
@@ -44,4 +44,4 @@ def encode(stack: Stack, tokens: Tensor, counts: Tensor | None, types: Tensor | 
     """Every token may look at every real token: (b, n, d)."""
     at = torch.arange(tokens.shape[1], device=tokens.device)[None]
     real = real_tokens(counts, tokens.shape[1])
-    return stack(tokens, View(at, at, real=real, aligned=True), real, types)  # type: ignore[no-any-return]
+    return stack(tokens, View(at, at, real=real, aligned=True), real, types)

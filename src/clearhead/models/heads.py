@@ -19,7 +19,9 @@ class LanguageHead(nn.Module):
         d, norm = config.width_top, config.norm if config.shape != "encoder" else config.norm_encoder
         self.scale, self.soft_cap = config.head_scale, config.soft_cap
         self.transform = nn.Linear(d, d) if config.head_transform else None
-        self.transform_norm = NORMS[norm](d, config.norm_epsilon, config.norm_bias) if config.head_transform else None
+        self.transform_norm = (
+            NORMS[norm](d, config.norm_epsilon, config.norm_bias) if config.head_transform else None
+        )
         self.table = table if config.tied else nn.Linear(d, config.vocabulary, bias=False)
         self.bias = nn.Parameter(torch.zeros(config.vocabulary)) if config.head_bias else None
 

@@ -14,7 +14,7 @@ from clearhead.models.heads import LanguageHead
 def initialise(model: nn.Module, config: ModelConfig, seed: int) -> None:
     """Fills a model's weights; the same seed gives the same weights on every machine.
 
-    Norms keep γ = 1 and β = 0, biases 0, and the table of relative positions 0: at the start nothing is preferred.
+    Norms keep γ = 1 and β = 0, biases and the table of relative positions 0: at first nothing is preferred.
     """
     generator = torch.Generator().manual_seed(seed)
 

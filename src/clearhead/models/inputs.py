@@ -15,15 +15,15 @@ def check_tokens(tokens: Tensor, vocabulary: int, d: int, what: str = "tokens") 
         return
     if tokens.ndim != 2 or tokens.dtype == torch.bool:
         raise InputError(
-            f"{what} have shape {tuple(tokens.shape)} and type {tokens.dtype}, but ids are whole numbers (b, n).\n"
-            "Give one row for each sequence; for a single one use ids[None]."
+            f"{what} have shape {tuple(tokens.shape)} and type {tokens.dtype}, but ids are whole numbers "
+            "(b, n).\nGive one row for each sequence; for a single one use ids[None]."
         )
     check_not_empty(tokens, what)
     low, high = (int(value) for value in torch.aminmax(tokens))
     if low < 0 or high >= vocabulary:
         raise InputError(
-            f"{what} hold the id {low if low < 0 else high}, but the vocabulary has ids 0 to {vocabulary - 1}.\n"
-            "Encode the text with this model's own tokenizer."
+            f"{what} hold the id {low if low < 0 else high}, but the vocabulary has ids 0 to "
+            f"{vocabulary - 1}.\nEncode the text with this model's own tokenizer."
         )
 
 
@@ -82,8 +82,10 @@ def check_same(given: Tensor | None, tokens: Tensor, limit: int | None, what: st
         return
     if given.shape != tokens.shape[:2] or given.is_floating_point():
         raise InputError(
-            f"{what} have shape {tuple(given.shape)} and type {given.dtype}, but tokens are {tuple(tokens.shape[:2])}.\n"
-            "Give one whole number for each token."
+            f"{what} have shape {tuple(given.shape)} and type {given.dtype}, but tokens are "
+            f"{tuple(tokens.shape[:2])}.\nGive one whole number for each token."
         )
     if limit is not None and not (int(given.min()) >= 0 and int(given.max()) < limit):
-        raise InputError(f"{what} must lie between 0 and {limit - 1}, but hold {int(given.min())} to {int(given.max())}.")
+        raise InputError(
+            f"{what} must lie between 0 and {limit - 1}, but hold {int(given.min())} to {int(given.max())}."
+        )

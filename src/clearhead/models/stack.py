@@ -36,7 +36,12 @@ class Stack(nn.Module):
         self.blocks = nn.ModuleList(Block(config, f"{name}.{i}", d, kind, d_memory) for i in range(blocks))
         self.norm = norm(config.has_final_norm)
         embeds = self.positions.embed(torch.zeros(1, 1, dtype=torch.long)) is not None
-        self.sites = ("embeddings.tokens", *(["embeddings.positions"] if embeds else []), "embeddings.out", "norm")
+        self.sites = (
+            "embeddings.tokens",
+            *(["embeddings.positions"] if embeds else []),
+            "embeddings.out",
+            "norm",
+        )
 
     def embed(self, tokens: Tensor, at: Tensor, real: Tensor | None, types: Tensor | None) -> Tensor:
         """x_i = E t_i + P p_i, and the vector of the token's type where there are types: (b, n, d)."""
@@ -71,9 +76,12 @@ class Stack(nn.Module):
 
     def remember(self, X: Tensor, real: Tensor | None) -> Memory:
         """The keys and values that this stack's cross-attention makes from an encoder's output X."""
-        return Memory([block.cross.keys_values(X) for block in self.blocks], real, X.shape[1])
+        crosses = [
+            block.cross for block in self.blocks if isinstance(block, Block) and block.cross is not None
+        ]
+        return Memory([cross.keys_values(X) for cross in crosses], real, X.shape[1])
 
     def cache(self, batch: int, capacity: int) -> Cache:
         """An empty cache for this stack."""
-        sizes = [block.self.size for block in self.blocks]
+        sizes = [block.self.size for block in self.blocks if isinstance(block, Block)]
         return Cache(sizes, batch, capacity, self.window, self.tokens.weight.detach())

@@ -1,4 +1,4 @@
-"""The encoder-decoder: a source text in the encoder, a target text in the decoder, which looks at the source."""
+"""The encoder-decoder: a source text in the encoder, a target text in a decoder that looks at the source."""
 
 from torch import Tensor, nn
 
@@ -27,11 +27,17 @@ class Translator(Decoder):
         self.head = make_head(config, target)
 
     def forward(  # type: ignore[override]
-        self, tokens: Tensor, source: Tensor, counts: Tensor | None = None, source_counts: Tensor | None = None
+        self,
+        tokens: Tensor,
+        source: Tensor,
+        counts: Tensor | None = None,
+        source_counts: Tensor | None = None,
     ) -> Tensor:
         """Logits for the target token after each of `tokens`: (b, n, vocabulary)."""
         self.check(tokens, counts)
-        X = self.decoder(tokens, causal_view(tokens), memory=self.remember(source, source_counts, len(tokens)))
+        X = self.decoder(
+            tokens, causal_view(tokens), memory=self.remember(source, source_counts, len(tokens))
+        )
         return site(self, "logits", self.head(X, counts))
 
     def encode(self, source: Tensor, counts: Tensor | None = None) -> Tensor:
@@ -45,7 +51,8 @@ class Translator(Decoder):
         """The source as the decoder's cross-attention sees it."""
         if len(source) != batch:
             raise InputError(
-                f"There are {len(source)} sources for {batch} targets.\nGive one source for each row of the batch."
+                f"There are {len(source)} sources for {batch} targets.\n"
+                "Give one source for each row of the batch."
             )
         return self.decoder.remember(self.encode(source, counts), real_tokens(counts, source.shape[1]))
 
@@ -54,5 +61,7 @@ class Translator(Decoder):
     ) -> State:
         """An empty state for translations of `source`, which is encoded here, once."""
         if source is None:
-            raise InputError("A translator needs a source to begin.\nGive source = the ids of the source text (b, m).")
+            raise InputError(
+                "A translator needs a source to begin.\nGive source = the ids of the source text (b, m)."
+            )
         return State(self.empty_cache(batch, capacity), self.remember(source, source_counts, batch))
