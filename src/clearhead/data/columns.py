@@ -1,0 +1,91 @@
+"""Token ids on disk or in memory, read by example or as one long stream.
+
+A column is one side of the examples (the text, the source, the target). It lies in pieces, one a shard,
+which are read as if they were joined: example indices, or starts and counts in the joined stream, enter;
+token ids leave. Only what is asked for is touched, so a column may be far larger than memory.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from clearhead.data.order import Integers
+
+Ids = NDArray[np.integer]
+
+
+@dataclass(frozen=True)
+class Column:
+    """The ids of each piece, and its borders: example i of a piece is ids[borders[i] : borders[i + 1]]."""
+
+    pieces: tuple[Ids, ...]
+    borders: tuple[Integers, ...]
+
+    @classmethod
+    def of(cls, examples: Sequence[ArrayLike]) -> "Column":
+        """A column in memory, from a list of lists of ids."""
+        arrays = [np.asarray(example, dtype=np.int64) for example in examples]
+        borders = np.cumsum([0, *(len(array) for array in arrays)])
+        return cls((np.concatenate([np.empty(0, np.int64), *arrays]),), (borders,))
+
+    @cached_property
+    def _examples(self) -> Integers:
+        """How many examples lie before each piece, and in all."""
+        return np.cumsum([0, *(len(borders) - 1 for borders in self.borders)])
+
+    @cached_property
+    def _tokens(self) -> Integers:
+        """How many tokens lie before each piece, and in all."""
+        return np.cumsum([0, *(len(piece) for piece in self.pieces)])
+
+    @property
+    def examples(self) -> int:
+        """How many examples there are."""
+        return int(self._examples[-1])
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens there are."""
+        return int(self._tokens[-1])
+
+    def spans(self, examples: Integers) -> tuple[Integers, Integers]:
+        """Where each example starts in the joined stream, and how many tokens it has."""
+        starts, counts = np.empty_like(examples), np.empty_like(examples)
+        pieces = np.searchsorted(self._examples, examples, side="right") - 1
+        for piece in np.unique(pieces):
+            here = pieces == piece
+            local = examples[here] - self._examples[piece]
+            begin = np.asarray(self.borders[piece][local])
+            starts[here] = begin + self._tokens[piece]
+            counts[here] = np.asarray(self.borders[piece][local + 1]) - begin
+        return starts, counts
+
+    def lengths(self, examples: Integers) -> Integers:
+        """How many tokens each example has."""
+        return self.spans(examples)[1]
+
+    def gather(self, examples: Integers) -> tuple[Integers, Integers]:
+        """The ids of some examples one after the other, and how many each has."""
+        starts, counts = self.spans(examples)
+        return self.take(starts, counts), counts
+
+    def take(self, starts: Integers, counts: Integers) -> Integers:
+        """The ids of some stretches of the joined stream, one after the other; a stretch may cross pieces."""
+        before = np.cumsum(counts) - counts
+        at = np.repeat(starts - before, counts) + np.arange(int(counts.sum()))
+        ids = np.empty(len(at), np.int64)
+        pieces = np.searchsorted(self._tokens, at, side="right") - 1
+        for piece in np.unique(pieces):
+            here = pieces == piece
+            ids[here] = self.pieces[piece][at[here] - self._tokens[piece]]
+        return ids
+
+
+def pad(ids: Integers, counts: Integers, padding: int) -> Integers:
+    """Rows of different length side by side, filled up on the right: (b, n)."""
+    table = np.full((len(counts), int(counts.max(initial=0))), padding, np.int64)
+    table[np.arange(table.shape[1]) < counts[:, None]] = ids
+    return table
