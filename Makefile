@@ -71,6 +71,6 @@ browser:
 	@if [ ! -d tests/browser ] || command -v chromium || command -v chromium-browser || command -v google-chrome; \
 	then :; \
 	elif command -v apt-get && [ "$$(id -u)" = 0 ]; \
-	then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium; \
+	then echo "Installing chromium for the browser tests." >&2; apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium; \
 	else echo "The browser tests need chromium or google-chrome on PATH; install one, then run this again." >&2; exit 1; \
 	fi >/dev/null
