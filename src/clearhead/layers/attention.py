@@ -136,6 +136,9 @@ def plain(attention: Attention, Q: Tensor, K: Tensor, V: Tensor, view: View) -> 
 
 def fused(attention: Attention, Q: Tensor, K: Tensor, V: Tensor, view: View) -> Tensor:
     """The same in one kernel that holds a tile of the scores at a time: (b, h, n, d_v)."""
+    if view.is_band:  # n · window scores instead of n · n
+        parts = [fused(attention, Q[:, :, i], K[:, :, j], V[:, :, j], band) for i, j, band in view.bands()]
+        return torch.cat(parts, 2)
     if attention.size.standing is not None:  # pruning leaves groups of unequal size
         K, V = attention.spread(K), attention.spread(V)
     d_v = V.shape[-1]

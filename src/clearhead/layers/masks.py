@@ -5,7 +5,8 @@ real, whether the future is hidden. It becomes a boolean tensor (true = may look
 one: an explicit mask over 16k tokens costs more memory than the attention itself.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -23,7 +24,7 @@ class View:
     real: Tensor | None = None  # (b, m) keys that exist; all when None
     causal: bool = False  # a query sees no later key
     window: int | None = None  # a query sees fewer than this many positions away
-    documents: Tensor | None = None  # (b, n) a query sees the keys of its own document only
+    documents: tuple[Tensor, Tensor] | None = None  # (b, n), (b, m): a query sees its own document only
     aligned: bool = False  # the keys are the queries' own tokens, in order
     open: bool = False  # every query may look at every key, whatever the fields above would give
     angles: Angles | None = None  # of rotary positions, at the queries
@@ -46,6 +47,28 @@ class View:
             and self.documents is None
         )
 
+    @property
+    def is_band(self) -> bool:
+        """The window is so narrow that most keys are out of every query's sight."""
+        narrow = self.window is not None and self.at.shape[1] > 2 * self.window
+        return narrow and self.aligned and self.bias is None
+
+    def bands(self) -> Iterator[tuple[slice, slice, "View"]]:
+        """Queries a window at a time, the keys they can see at all, and the view between the two."""
+        assert self.window is not None
+        n = self.at.shape[1]
+        for first in range(0, n, self.window):
+            queries = slice(first, min(first + self.window, n))
+            beyond = queries.stop if self.causal else min(queries.stop + self.window - 1, n)
+            keys = slice(max(0, first - self.window + 1), beyond)
+            yield queries, keys, self.part(queries, keys)
+
+    def part(self, queries: slice, keys: slice) -> "View":
+        """The view of some queries on some keys, without what positions add."""
+        cut = replace(self, aligned=False, angles=None, at=self.at[:, queries], to=self.to[:, keys])
+        cut = cut if self.real is None else replace(cut, real=self.real[:, keys])
+        return cut if self.documents is None else replace(cut, documents=(self.documents[0][:, queries], self.documents[1][:, keys]))
+
     @cached_property
     def mask(self) -> Tensor:
         """True where a query may look: (b or 1, 1, n, m)."""
@@ -60,7 +83,7 @@ class View:
         if self.real is not None:
             M = M & self.real[:, None, :]
         if self.documents is not None:
-            M = M & (self.documents[:, :, None] == self.documents[:, None, :])
+            M = M & (self.documents[0][:, :, None] == self.documents[1][:, None, :])
         return M[:, None]  # (b, 1, n, m)
 
     @cached_property

@@ -95,4 +95,5 @@ def causal_view(tokens: Tensor, documents: Tensor | None = None) -> View:
     begins = torch.ones_like(documents, dtype=torch.bool)
     begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
     at = at - (at * begins).cummax(1).values  # counted from the beginning of each document
-    return View(at, at, causal=True, documents=begins.cumsum(1), aligned=True)
+    numbers = begins.cumsum(1)
+    return View(at, at, causal=True, documents=(numbers, numbers), aligned=True)

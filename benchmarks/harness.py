@@ -1,0 +1,105 @@
+"""What every benchmark shares: paired timing, intervals, the machine's name, and the results file.
+
+Speed is a ratio of two things measured in turn in one run, since a busy machine slows both. A bar fails only
+when the 95 % interval of the median ratio lies beyond it.
+"""
+
+import argparse
+import json
+import os
+import platform
+import random
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"  # real text, where it is there
+
+
+def paired(ours: Callable[[], object], theirs: Callable[[], object], pairs: int = 20) -> tuple[list[float], list[float]]:
+    """Seconds of each, run in turn `pairs` times after one run to warm up; the order alternates."""
+    ours(), theirs()
+    seconds: tuple[list[float], list[float]] = ([], [])
+    for pair in range(pairs):
+        for which in (0, 1) if pair % 2 else (1, 0):
+            start = time.perf_counter()
+            (ours, theirs)[which]()
+            seconds[which].append(time.perf_counter() - start)
+    return seconds
+
+
+def ratio(ours: list[float], theirs: list[float]) -> dict[str, Any]:
+    """The median of the paired ratios ours / theirs, with its 95 % interval and spread."""
+    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
+    low, high = median_interval(ratios)
+    return {
+        "median_ratio": statistics.median(ratios),
+        "interval_95": [low, high],
+        "smallest": min(ratios),
+        "largest": max(ratios),
+        "pairs": len(ratios),
+        "median_seconds": [statistics.median(ours), statistics.median(theirs)],
+    }
+
+
+def median_interval(values: list[float], draws: int = 2000) -> tuple[float, float]:
+    """The 95 % interval of the median, by the bootstrap."""
+    generator = random.Random(1)
+    medians = sorted(statistics.median(generator.choices(values, k=len(values))) for _ in range(draws))
+    return medians[int(0.025 * draws)], medians[int(0.975 * draws)]
+
+
+def is_within(result: dict[str, Any], at_most: float) -> bool:
+    """Whether a ratio keeps its bar: its interval does not lie wholly beyond."""
+    return bool(result["interval_95"][0] <= at_most)
+
+
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    """The options of every benchmark."""
+    parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
+    parser.add_argument("--save", action="store_true", help="keep the result in benchmarks/results")
+    return parser
+
+
+def report(question: str, result: dict[str, Any], save: bool, packages: tuple[str, ...] = ("torch",)) -> None:
+    """Prints the result as one JSON object on the last line, and keeps it where asked."""
+    result = {"question": question} | surroundings(packages) | result
+    if save:
+        RESULTS.mkdir(exist_ok=True)
+        path = RESULTS / f"{question}_{result['machine']}_{result['date']}.json"
+        path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        print(f"kept in {path}", file=sys.stderr)
+    print(json.dumps(result))
+
+
+def surroundings(packages: tuple[str, ...]) -> dict[str, Any]:
+    """Commit, versions, machine and threads."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=RESULTS.parent)
+    facts = {
+        "date": date.today().isoformat(),
+        "commit": commit.stdout.strip() or None,
+        "machine": machine(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "versions": {package: version(package) for package in packages},
+    }
+    if "torch" in sys.modules:
+        facts["threads"] = sys.modules["torch"].get_num_threads()
+    return facts
+
+
+def machine() -> str:
+    """The processor and number of cores, as part of a file name."""
+    model = platform.machine()
+    if Path("/proc/cpuinfo").exists():
+        names = re.findall(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.M)
+        model = names[0] if names else model
+    return re.sub(r"[^a-z0-9]+", "-", f"{model} {os.cpu_count()} cores".lower()).strip("-")
