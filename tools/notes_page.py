@@ -11,7 +11,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files, InclusionLevel
 
 from tools.notes import ROOT, Row, find_line, read_rows
-from tools.notes_table import Proof, run_tests
+from tools.notes_table import Proof, find_tests
 
 HEAD = """# The notes, in code
 
@@ -24,7 +24,7 @@ tokens, `d` their width, `h` heads, `d_k` the width of a head, `X` one token a r
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the page, and the sources that it links to."""
     rows = read_rows()
-    proofs = run_tests(["--collect-only", "-q"])
+    proofs = find_tests()
     files.append(File.generated(config, "notes.md", content=page(rows.values(), proofs)))
     references = {reference for row in rows.values() for reference in row.code} | {
         as_reference(p) for p in proofs

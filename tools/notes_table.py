@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from tools.notes import ROOT, Row, read_rows
 
@@ -35,14 +36,24 @@ class RunError(Exception):
     """The tests could not be read or run."""
 
 
-def run_tests(options: Iterable[str], root: Path = ROOT) -> list[Proof]:
-    """Run, or with `--collect-only` just find, the marked tests of a repository."""
+def run_tests(options: Iterable[str] = (), root: Path = ROOT) -> list[Proof]:
+    """Run the marked tests of a repository, with pytest's words on stderr."""
+    return read_report(["-q", *options], root, sys.stderr)
+
+
+def find_tests(root: Path = ROOT) -> list[Proof]:
+    """The marked tests of a repository, without running them."""
+    return read_report(["-q", "--collect-only"], root, subprocess.PIPE)
+
+
+def read_report(options: list[str], root: Path, out: int | TextIO) -> list[Proof]:
+    """Start pytest on the marked tests and read the report that it leaves."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "notes.json"
-        command = [sys.executable, "-m", "pytest", "-q", "-m", "notes", f"--notes-report={report}", *options]
-        code = subprocess.run(command, cwd=root, stdout=sys.stderr, check=False).returncode
-        if code not in (0, 1, 5):  # all passed, some failed, none found
-            raise RunError(f"The tests did not run: pytest ended with code {code}.")
+        command = [sys.executable, "-m", "pytest", "-m", "notes", f"--notes-report={report}", *options]
+        done = subprocess.run(command, cwd=root, stdout=out, text=True, check=False)
+        if done.returncode not in (0, 1, 5):  # all passed, some failed, none found
+            raise RunError(f"{done.stdout or ''}The tests did not run: pytest ended with {done.returncode}.")
         tests = json.loads(report.read_text(encoding="utf-8"))
     return [Proof(test, tuple(entry["rows"]), entry["outcome"]) for test, entry in tests.items()]
 
