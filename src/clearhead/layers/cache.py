@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from clearhead.errors import InputError
@@ -17,16 +18,27 @@ from clearhead.layers.masks import View
 
 
 class Cache:
-    """Keys and values of every block of a decoder, for every sequence of a batch."""
+    """Keys and values of every block of a decoder, for every sequence of a batch.
 
-    def __init__(
-        self, sizes: list[Dimensions], batch: int, capacity: int, window: int | None, like: Tensor
-    ) -> None:
+    Sequences may leave and join between steps: the first `batch` rows of the store are in use.
+    """
+
+    def __init__(self, sizes: list[Dimensions], batch: int, capacity: int, window: int | None, like: Tensor) -> None:
         self.capacity = capacity
         self.slots = capacity if window is None else min(capacity, window)
         self.lengths = torch.zeros(batch, dtype=torch.long)  # on the CPU: they decide shapes
         self.K = [like.new_zeros(batch, len(size.key_heads), self.slots, size.d_k) for size in sizes]
         self.V = [like.new_zeros(batch, len(size.key_heads), self.slots, size.d_v) for size in sizes]
+
+    @property
+    def batch(self) -> int:
+        """Sequences in use."""
+        return len(self.lengths)
+
+    @property
+    def used(self) -> int:
+        """Slots in use by the longest sequence."""
+        return min(int(self.lengths.max()), self.slots) if self.batch else 0
 
     @property
     def is_ring(self) -> bool:
@@ -55,15 +67,34 @@ class Cache:
         return last - (last - torch.arange(self.slots)) % self.slots  # (b, slots)
 
     def select(self, rows: Tensor) -> None:
-        """Keeps these sequences, in this order; one may be kept twice."""
-        used = min(int(self.lengths.max()), self.slots)
+        """Keeps these sequences, in this order; one may be kept twice. Rows that stay in place are not touched."""
+        rows, used = rows.cpu(), self.used
+        self.reserve(len(rows))
+        moved = (rows != torch.arange(len(rows))).nonzero()[:, 0]
+        for X in (*self.K, *self.V):
+            X[moved.to(X.device), :, :used] = X[rows[moved].to(X.device), :, :used]
+        self.lengths = self.lengths[rows]
+
+    def join(self, other: "Cache") -> None:
+        """Adds the sequences of another cache to the batch."""
+        if other.used > self.slots or (self.slots != other.slots and (self.is_ring or other.is_ring)):
+            raise InputError(
+                f"Sequences of up to {other.used} tokens do not fit a cache of {self.slots} slots.\n"
+                "Start both with the same capacity."
+            )
+        batch, used = self.batch, other.used
+        self.reserve(batch + other.batch)
+        for X, Y in zip((*self.K, *self.V), (*other.K, *other.V), strict=True):
+            X[batch : batch + other.batch, :, :used] = Y[: other.batch, :, :used]
+        self.lengths = torch.cat([self.lengths, other.lengths])
+
+    def reserve(self, batch: int) -> None:
+        """Makes room for so many sequences."""
         for store in (self.K, self.V):
             for i, X in enumerate(store):
-                kept = X[rows.to(X.device), :, :used]
-                fits = len(rows) <= len(X)
-                store[i] = X[: len(rows)] if fits else X.new_zeros(len(rows), *X.shape[1:])
-                store[i][:, :, :used] = kept
-        self.lengths = self.lengths[rows.cpu()]
+                if len(X) < batch:
+                    store[i] = X.new_zeros(batch, *X.shape[1:])
+                    store[i][: len(X)] = X
 
     def truncate(self, lengths: Tensor) -> None:
         """Forgets the tokens of each sequence from its new length on."""
@@ -74,19 +105,6 @@ class Cache:
                 "back.\nStart again with the shorter text."
             )
         self.lengths = torch.minimum(self.lengths, lengths.cpu())
-
-    def put(self, rows: Tensor, other: "Cache") -> None:
-        """Puts the sequences of another cache into these rows, so that they join the batch."""
-        used = min(int(other.lengths.max()), other.slots)
-        if self.is_ring != other.is_ring or (self.is_ring and self.slots != other.slots) or used > self.slots:
-            raise InputError(
-                f"Sequences of up to {used} tokens do not fit a cache of {self.slots} slots.\n"
-                "Start both with the same capacity."
-            )
-        for mine, theirs in ((self.K, other.K), (self.V, other.V)):
-            for X, Y in zip(mine, theirs, strict=True):
-                X[rows.to(X.device), :, :used] = Y[:, :, :used]
-        self.lengths[rows.cpu()] = other.lengths
 
 
 @dataclass
@@ -128,7 +146,8 @@ class Chunk:
 
     def extend(self, block: int, K: Tensor, V: Tensor) -> tuple[Tensor, Tensor]:
         """Writes a block's new keys and values; returns all that its queries may look at."""
-        old = (self.cache.K[block], self.cache.V[block])
+        batch = self.cache.batch
+        old = (self.cache.K[block][:batch], self.cache.V[block][:batch])
         seen = [torch.cat([X, new], 2) for X, new in zip(old, (K, V), strict=True)] if self.joins else None
         for X, new in zip(old, (K, V), strict=True):
             self.write(X, new)
@@ -156,10 +175,11 @@ class Chunk:
 
 
 class Memory:
-    """What cross-attention looks at: keys and values of the encoder's output, made once for every block."""
+    """What cross-attention looks at: keys and values of the encoder's output, computed once for every block."""
 
-    def __init__(self, keys_values: list[tuple[Tensor, Tensor]], real: Tensor | None, m: int) -> None:
+    def __init__(self, keys_values: list[tuple[Tensor, Tensor]], real: Tensor | None, batch: int, m: int) -> None:
         self.keys_values, self.real = keys_values, real
+        self.owner = torch.arange(batch)  # which source each row reads; rows of one beam read the same
         self.to = torch.arange(m, device=keys_values[0][0].device if keys_values else None)[None]
 
     def view(self, at: Tensor) -> View:
@@ -167,10 +187,35 @@ class Memory:
         return View(at, self.to, real=self.real)
 
     def select(self, rows: Tensor) -> None:
-        """Keeps the memories of these sequences, in this order."""
-        device = self.to.device
-        self.keys_values = [(K[rows.to(device)], V[rows.to(device)]) for K, V in self.keys_values]
-        self.real = None if self.real is None else self.real[rows.to(device)]
+        """Keeps the memories of these sequences, in this order; nothing is copied where the sources stay."""
+        owner = self.owner[rows.cpu()]
+        if not torch.equal(owner, self.owner):
+            rows = rows.to(self.to.device)
+            self.keys_values = [(K[rows], V[rows]) for K, V in self.keys_values]
+            self.real = None if self.real is None else self.real[rows]
+            self.owner = owner
+
+    def join(self, other: "Memory") -> None:
+        """Adds the memories of other sequences; the shorter sources are padded."""
+        m = max(self.to.shape[1], other.to.shape[1])
+
+        def pad(X: Tensor) -> Tensor:
+            return F.pad(X, (0, 0, 0, m - X.shape[2]))
+
+        both = zip(self.keys_values, other.keys_values, strict=True)
+        self.real = torch.cat([F.pad(memory.seen(), (0, m - memory.to.shape[1])) for memory in (self, other)])
+        self.keys_values = [
+            (torch.cat([pad(K), pad(their_K)]), torch.cat([pad(V), pad(their_V)]))
+            for (K, V), (their_K, their_V) in both
+        ]
+        self.owner = torch.cat([self.owner, other.owner + len(self.owner)])
+        self.to = torch.arange(m, device=self.to.device)[None]
+
+    def seen(self) -> Tensor:
+        """(b, m) the real tokens of each source."""
+        if self.real is not None:
+            return self.real
+        return torch.ones(len(self.owner), self.to.shape[1], dtype=torch.bool, device=self.to.device)
 
 
 @dataclass
@@ -190,6 +235,12 @@ class State:
         self.cache.select(rows)
         if self.memory is not None:
             self.memory.select(rows)
+
+    def join(self, other: "State") -> None:
+        """Adds the sequences of another state to the batch."""
+        self.cache.join(other.cache)
+        if self.memory is not None and other.memory is not None:
+            self.memory.join(other.memory)
 
     def truncate(self, lengths: Tensor) -> None:
         """Forgets the tokens of each sequence from its new length on."""

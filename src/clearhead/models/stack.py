@@ -79,7 +79,7 @@ class Stack(nn.Module):
         crosses = [
             block.cross for block in self.blocks if isinstance(block, Block) and block.cross is not None
         ]
-        return Memory([cross.keys_values(X) for cross in crosses], real, X.shape[1])
+        return Memory([cross.keys_values(X) for cross in crosses], real, *X.shape[:2])
 
     def cache(self, batch: int, capacity: int) -> Cache:
         """An empty cache for this stack."""
