@@ -12,7 +12,7 @@ Split = Literal["train", "validation", "test"]
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A document, or the next piece of a long one: `starts` is false where it continues the piece before it."""
+    """A document, or a piece of a long one: `starts` is false where it continues the piece before it."""
 
     text: str
     starts: bool = True

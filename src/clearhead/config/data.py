@@ -1,0 +1,208 @@
+"""The `[data]` table of a recipe: which files, how they are read, and what is held out.
+
+`Reading` holds what reading one source needs; `DataConfig` adds the sources of a run. A source is written as
+
+    "book.txt"                                  a file, a folder, a glob, "-" for stdin
+    "builtin:spanish", "hub:NAME"               a corpus of the package, a dataset of the hub
+    ["train.es", "train.en"]                    two aligned files, where pairs are asked for
+    ["a.tsv", ["b.es", "b.en"], "builtin:x"]    several of any, one after the other
+    {positive = "good.txt", negative = "bad/"}  a label and its files
+"""
+
+import glob
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field, PlainValidator, field_validator, model_validator
+
+from clearhead.config.settings import Settings
+from clearhead.errors import ConfigError
+
+Format = Literal["txt", "jsonl", "csv", "tsv", "parquet", "po", "fasta"]
+Documents = Literal["file", "blank-line", "line"]
+OnError = Literal["stop", "skip"]
+Column = Annotated[str | int, Field(union_mode="left_to_right")]
+Option = str | int
+
+HELD_OUT = 0.02  # the share for validation where nothing is said and the corpus has no part of its own
+
+
+def check_source(value: Any) -> Any:
+    """A source as it is, lists as tuples; or the reason why it is none."""
+    if isinstance(value, str) and value:
+        return value
+    if isinstance(value, list | tuple) and value:
+        return tuple(_check_item(item) for item in value)
+    if isinstance(value, dict) and value:
+        return {str(label): _check_files(files) for label, files in value.items()}
+    raise ValueError(
+        "it should be a file, a list of files, or a table of labels and their files, and not empty"
+    )
+
+
+def _check_item(item: Any) -> str | tuple[str, str]:
+    if isinstance(item, str) and item:
+        return item
+    if (
+        isinstance(item, list | tuple)
+        and len(item) == 2
+        and all(isinstance(file, str) and file for file in item)
+    ):
+        return item[0], item[1]
+    raise ValueError(f"{item!r} in the list should be a file or a list of two aligned files")
+
+
+def _check_files(files: Any) -> str | tuple[str, ...]:
+    if isinstance(files, str) and files:
+        return files
+    if isinstance(files, list | tuple) and files and all(isinstance(file, str) and file for file in files):
+        return tuple(files)
+    raise ValueError(f"{files!r} in the table should be a file or a list of files")
+
+
+def check_source_or_share(value: Any) -> Any:
+    """A share of the training examples as a number, or a source."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if not 0 <= value < 1:
+            raise ValueError("a share should be 0 or more and less than 1")
+        return float(value)
+    return None if value is None else check_source(value)
+
+
+def listed(value: Any) -> Any:
+    """One column as a list of one."""
+    return (value,) if isinstance(value, str | int) else value
+
+
+Files = str | tuple[str, ...]
+Source = Annotated[str | tuple[str | tuple[str, str], ...] | dict[str, Files], PlainValidator(check_source)]
+SourceOrShare = Annotated[
+    float | str | tuple[str | tuple[str, str], ...] | dict[str, Files] | None,
+    PlainValidator(check_source_or_share),
+]
+
+
+class Reading(Settings):
+    """How a source is read."""
+
+    section: ClassVar[str] = "data"
+
+    columns: Annotated[tuple[Column, ...] | None, BeforeValidator(listed)] = Field(
+        None,
+        description="columns or keys, by name or by number from 1, that are source and target, or text and "
+        "label; when not given, those of these names, and in a .tsv the first ones",
+    )
+    on_error: OnError = Field(
+        "stop", description="what to do at a line that cannot be read: stop, or skip and list it"
+    )
+    format: Format | None = Field(None, description="format of the files; by their extension when not given")
+    header: bool | None = Field(
+        None,
+        description="whether .csv and .tsv begin with the names of the columns; "
+        "when not given, they do where columns are given by name",
+    )
+    delimiter: str | None = Field(
+        None, min_length=1, max_length=1, description="what separates columns; a comma in .csv, a tab in .tsv"
+    )
+    documents: Documents | None = Field(
+        None,
+        description="where a document of a .txt ends: with the file, at blank lines, or with each line; "
+        "when not given, with the file, and with each line where texts have labels",
+    )
+    chunk_characters: int = Field(
+        2048, ge=120, description="length of the pieces in which a long document is read and held out"
+    )
+    max_line_bytes: int = Field(
+        10_000_000, gt=0, description="longest line, or whole record, that is taken for real"
+    )
+    count: int | None = Field(
+        None, gt=0, description="training examples of each built-in corpus; as many as it says when not given"
+    )
+    options: dict[str, Option] = Field(
+        default_factory=dict, description="options of built-in corpora, such as {direction = 'en-es'}"
+    )
+    seed: int = Field(1, ge=0, description="seed of built-in corpora and of the choice of what is held out")
+
+    @field_validator("columns")
+    @classmethod
+    def _count_from_one(cls, columns: tuple[Column, ...] | None) -> tuple[Column, ...] | None:
+        if any(isinstance(column, int) and column < 1 for column in columns or ()):
+            raise ValueError("columns are counted from 1")
+        if columns == ():
+            raise ValueError("it should name at least one column")
+        return columns
+
+
+class DataConfig(Reading):
+    """The examples of a run: where they come from, and which of them are held out."""
+
+    train: Source = Field(description="files to learn from, or builtin:NAME, or hub:NAME")
+    validation: SourceOrShare = Field(
+        None,
+        description="a source like train, a share of train held out by its content, or 0 for none; "
+        f"when not given, the corpus's own part if it is built in, and {HELD_OUT} of train otherwise",
+    )
+    test: SourceOrShare = Field(
+        None,
+        description="a source like train, or a share of train; "
+        "when not given, the corpus's own part if it is built in, and none otherwise",
+    )
+
+    @property
+    def is_builtin(self) -> bool:
+        """Whether all training examples come from corpora of the package, which have held-out parts."""
+        parts = self.train if isinstance(self.train, tuple) else (self.train,)
+        return all(isinstance(part, str) and part.startswith("builtin:") for part in parts)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The shares of train that are held out, by the name of the split."""
+        stated = {"validation": self.validation, "test": self.test}
+        if self.validation is None and not self.is_builtin:
+            stated["validation"] = HELD_OUT
+        return {split: share for split, share in stated.items() if isinstance(share, float) and share > 0}
+
+    def source(self, split: Literal["train", "validation", "test"]) -> Source | None:
+        """The source that a split is read from (for a share: train itself), or None where there is none."""
+        stated = {"train": self.train, "validation": self.validation, "test": self.test}[split]
+        if split in self.shares or (stated is None and self.is_builtin):
+            return self.train
+        return None if isinstance(stated, float) else stated
+
+    @model_validator(mode="after")
+    def _leave_some_for_training(self) -> Self:
+        held = sum(self.shares.values())
+        if held >= 1:
+            raise ConfigError(
+                f"data.validation and data.test hold out {held:g} of the examples, which leaves none.\n"
+                "Give shares that add up to less than 1, such as 0.02 and 0.02."
+            )
+        return self
+
+
+def is_path(source: str) -> bool:
+    """Whether a source names files, and not stdin, a built-in corpus or a dataset of the hub."""
+    return source != "-" and not source.startswith(("builtin:", "hub:"))
+
+
+def is_glob(path: str) -> bool:
+    """Whether a path has the characters * ? or [ of a pattern."""
+    return glob.escape(path) != path
+
+
+def anchor(source: Any, folder: Path) -> Any:
+    """The same source with relative paths taken from `folder`; what is no source is left to the checks."""
+    if isinstance(source, str):
+        return _anchor_path(source, folder) if source and is_path(source) else source
+    if isinstance(source, list | tuple):
+        return [anchor(item, folder) for item in source]
+    if isinstance(source, dict):
+        return {label: anchor(files, folder) for label, files in source.items()}
+    return source
+
+
+def _anchor_path(path: str, folder: Path) -> str:
+    full = folder / Path(path).expanduser()
+    if is_glob(path) and not full.exists() and not Path(path).expanduser().is_absolute():
+        return str(Path(glob.escape(str(folder.absolute()))) / path)
+    return str(full.absolute())

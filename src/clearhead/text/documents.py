@@ -1,0 +1,84 @@
+"""Plain text, read as documents.
+
+A `.txt` is a document, or several with blank lines between them, or one a line. Line ends become `\\n`;
+everything else is kept, so that the pieces of a document, put together, are the document. A long document
+leaves in pieces of whole lines, so that a book of any length passes through a few kilobytes.
+"""
+
+from collections.abc import Iterator
+
+from clearhead.text.examples import Text
+from clearhead.text.scan import Numbered, Scan, TextRow
+
+
+def read_txt(scan: Scan) -> Iterator[Numbered]:
+    """Documents of plain text: in pieces for a language model, whole where they carry a label."""
+    is_text = scan.want.kind == "text"
+    ends = scan.reading.documents or ("file" if is_text else "line")
+    if ends == "line":
+        rows: Iterator[TextRow] = (
+            (number, [clean(line).removesuffix("\n")]) for number, line in scan.lines()
+        )
+        return scan.examples(rows)
+    pieces = _pieces_of_documents(scan, ends == "blank-line")
+    return pieces if is_text else scan.examples(_join(scan, pieces))
+
+
+def clean(line: str) -> str:
+    """A line whose end, if it has one, is a newline alone."""
+    return line[:-2] + "\n" if line.endswith("\r\n") else line
+
+
+def _pieces_of_documents(scan: Scan, blank_line_ends: bool) -> Iterator[tuple[int, Text]]:
+    held: list[str] = []
+    size, first, starts = 0, 1, True
+    for number, line in scan.lines():
+        ends = blank_line_ends and not line.strip()
+        if ends:
+            scan.pass_over("blank line")
+        else:
+            first = first if held else number
+            held.append(clean(line))
+            size += len(line)
+        if held and (ends or size >= scan.reading.chunk_characters):
+            for piece in cut("".join(held), scan.reading.chunk_characters):
+                yield first, Text(piece, starts)
+                starts = False
+            held, size = [], 0
+        starts = starts or ends
+    if held:
+        yield first, Text("".join(held), starts)
+
+
+def cut(text: str, size: int) -> Iterator[str]:
+    """A text in pieces of about this size: at a space where there is one, so that words stay whole."""
+    start = 0
+    while len(text) - start >= 2 * size:
+        space = text.find(" ", start + size, start + 2 * size)
+        end = space if space >= 0 else start + size
+        yield text[start:end]
+        start = end
+    if start < len(text):
+        yield text[start:]
+
+
+def _join(scan: Scan, pieces: Iterator[tuple[int, Text]]) -> Iterator[TextRow]:
+    """Whole documents; one that is longer than a record may be is reported and left out."""
+    held: list[str] = []
+    size, first = 0, 1
+    for number, piece in pieces:
+        if piece.starts:
+            if 0 < size <= scan.reading.max_line_bytes:
+                yield first, ["".join(held)]
+            held, size, first = [], 0, number
+        before, size = size, size + len(piece.text)
+        if size <= scan.reading.max_line_bytes:
+            held.append(piece.text)
+        elif before <= scan.reading.max_line_bytes:
+            scan.problem(
+                first,
+                f"the document that begins here is longer than {scan.reading.max_line_bytes} bytes",
+                "Say where documents end in data.documents, or raise data.max_line_bytes.",
+            )
+    if 0 < size <= scan.reading.max_line_bytes:
+        yield first, ["".join(held)]

@@ -1,0 +1,122 @@
+"""From what a recipe names to a stream of examples: files, folders, patterns, aligned files, corpora.
+
+`read` looks the source up at once, so that a wrong name is an error before anything else happens, and gives a
+`Reader`: iterate it as often as you like; each pass streams in constant memory and leaves an account of what
+it met.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from clearhead.config.data import Column, DataConfig, OnError, Reading, Source, check_source
+from clearhead.errors import ConfigError, DataError
+from clearhead.text.examples import Example, Kind, Split, Text
+from clearhead.text.held_out import split_of
+from clearhead.text.lookup import Finder
+from clearhead.text.parts import Part
+from clearhead.text.problems import Place, Problems, Tally
+
+
+def read(
+    source: Source | os.PathLike[str],
+    kind: Kind,
+    columns: Sequence[Column] | None = None,
+    on_error: OnError | None = None,
+    *,
+    reading: Reading | None = None,
+    split: Split = "train",
+) -> "Reader":
+    """The examples of a source; `columns` and `on_error` go before `reading`, `split` is for corpora."""
+    stated = {"columns": columns, "on_error": on_error}
+    changes = {key: value for key, value in stated.items() if value is not None}
+    reading = (reading or Reading()).replace(**changes)
+    try:
+        checked = check_source(os.fspath(source) if isinstance(source, os.PathLike) else source)
+    except ValueError as error:
+        raise ConfigError(f"The source {source!r} cannot be read: {error}.") from None
+    ignored: list[str] = []
+    parts = Finder(kind, reading, split, ignored).find(checked)
+    return Reader(tuple(parts), reading, tuple(ignored))
+
+
+def read_split(data: DataConfig, kind: Kind, split: Split) -> "Reader | None":
+    """One split of a recipe's data, or None where there is none."""
+    source = data.source(split)
+    if source is None:
+        return None
+    if split in data.shares:
+        return read(source, kind, reading=data).keeping(split, data.shares)
+    reader = read(source, kind, reading=data, split=split)
+    return reader.keeping("train", data.shares) if split == "train" and data.shares else reader
+
+
+@dataclass
+class Reader:
+    """A source that can be read again and again.
+
+    `tally` and `problems` tell about the latest pass, `ignored` what folders held beside known formats.
+    """
+
+    parts: tuple[Part, ...]
+    reading: Reading
+    ignored: tuple[str, ...] = ()
+    side: Split = "train"
+    shares: Mapping[str, float] = field(default_factory=dict)
+    tally: Tally = field(default_factory=Tally)
+
+    @property
+    def problems(self) -> Problems:
+        """What could not be read in the latest pass: how many, and the first of them."""
+        return self.tally.problems
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The files and corpora, in the order in which they are read."""
+        return tuple(part.name for part in self.parts)
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files, in the order in which they are read."""
+        return tuple(path for part in self.parts for path in part.paths)
+
+    def keeping(self, side: Split, shares: Mapping[str, float]) -> "Reader":
+        """A reader of the same source that gives only one side of what is held out."""
+        return replace(self, side=side, shares=dict(shares), tally=Tally())
+
+    def __iter__(self) -> Iterator[Example]:
+        return (example for _, _, example in self._pass())
+
+    def located(self) -> Iterator[tuple[Place, Example]]:
+        """The examples, each with the place it was read from."""
+        return ((Place(name, line), example) for name, line, example in self._pass())
+
+    def _pass(self) -> Iterator[tuple[str, int, Example]]:
+        tally = self.tally = Tally(self.reading.on_error)
+        for part in self.parts:
+            yield from self._examples(part, tally)
+        if not tally.examples + tally.held_out:
+            shown = "\n".join(str(problem) for problem in tally.problems.first[:3])
+            raise DataError(
+                f"No example could be read of {', '.join(self.names)}. The first problems:\n{shown}"
+            )
+
+    def _examples(self, part: Part, tally: Tally) -> Iterator[tuple[str, int, Example]]:
+        lines, given, faults = tally.lines, tally.examples + tally.held_out, tally.problems.count
+        name, was_kept = part.name, True
+        for line, example in part.examples(self.reading, tally):
+            if self.shares and split_of(example, self.shares, self.reading.seed) != self.side:
+                tally.held_out += 1
+                was_kept = False
+                continue
+            tally.examples += 1
+            # A piece of text whose beginning is on the other side begins a document here.
+            if not was_kept and isinstance(example, Text):
+                yield name, line, Text(example.text)
+            else:
+                yield name, line, example
+            was_kept = True
+        if tally.examples + tally.held_out == given and tally.problems.count == faults:
+            fault = "is empty" if tally.lines == lines else "gives no example: all is blank or passed over"
+            tally.problem(Place(name, 0), fault, "Fill it, or take it out of the list.")
