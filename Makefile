@@ -35,8 +35,8 @@ docs: $(VENV)/.full ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 	@echo "site/index.html"
 
-bench: $(VENV)/.full ## Run every benchmark of benchmarks/
-	@for script in $(sort $(wildcard benchmarks/*.py)); do \
+bench: $(VENV)/.full ## Run every script of benchmarks/
+	@for script in $$(grep -l __main__ benchmarks/*.py); do \
 	    echo "$$script"; $(BIN)/python $$script || exit 1; \
 	done
 
@@ -71,6 +71,7 @@ browser:
 	@if [ ! -d tests/browser ] || command -v chromium || command -v chromium-browser || command -v google-chrome; \
 	then :; \
 	elif command -v apt-get && [ "$$(id -u)" = 0 ]; \
-	then echo "Installing chromium for the browser tests." >&2; apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium; \
+	then echo "Installing chromium for the browser tests." >&2; \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium; \
 	else echo "The browser tests need chromium or google-chrome on PATH; install one, then run this again." >&2; exit 1; \
 	fi >/dev/null
