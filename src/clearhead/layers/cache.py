@@ -55,9 +55,10 @@ class Cache:
         counts = torch.full_like(self.lengths, n) if counts is None else counts.cpu()
         after = self.lengths + counts
         if int(after.max()) > self.capacity:
+            row = int(after.argmax())
             raise InputError(
-                f"A sequence of {int(self.lengths.max())} tokens cannot take {n} more: the cache holds "
-                f"{self.capacity}.\nStart with a larger capacity."
+                f"A sequence of {int(self.lengths[row])} tokens cannot take {int(counts[row])} more: the cache "
+                f"holds {self.capacity}.\nStart with a larger capacity."
             )
         return Chunk(self, n, counts, after)
 
@@ -139,8 +140,8 @@ class Chunk:
         to = cache.positions(cache.lengths if self.joins else self.after).to(self.device)
         real = to >= 0
         if self.joins:
-            at = self.at.expand(len(to), -1)
-            to, real = torch.cat([to, at], 1), torch.cat([real, torch.ones_like(at, dtype=torch.bool)], 1)
+            new = torch.arange(n, device=self.device) < self.counts.to(self.device)[:, None]
+            to, real = torch.cat([to, self.at.expand(len(to), -1)], 1), torch.cat([real, new], 1)
         is_full = even and n == 1 and self.start >= cache.slots
         return {"at": self.at, "to": to, "real": real, "open": is_full}
 
