@@ -1,0 +1,71 @@
+"""The `[tokenizer]` table of a recipe: how text is cut into tokens.
+
+The kinds, from whole words to single bytes:
+
+    word        words and punctuation marks; a word that was not learned is unknown
+    wordpiece   words, cut into learned pieces where they are rare: eat ##ing (BERT)
+    bpe         pieces of bytes, joined pair by pair while that is frequent (GPT-2); nothing is unknown
+    unigram     pieces of bytes, the likeliest way to cut a text (T5); nothing is unknown
+    character   characters; those never seen become their bytes, or unknown
+    byte        the 256 bytes of UTF-8; nothing is unknown
+    dna         letters A C G T N, or groups of k letters; any other letter is unknown
+"""
+
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from clearhead.config.settings import Settings
+from clearhead.errors import ConfigError
+
+Kind = Literal["bpe", "wordpiece", "unigram", "word", "character", "byte", "dna"]
+Normalization = Literal["none", "nfc", "nfkc"]
+
+BYTES = 256
+SPECIALS = 6  # begin, end, padding, unknown, mask, separator; no unknown in a kind that needs none
+KINDS_OF_BYTES = ("bpe", "unigram")
+
+
+class TokenizerConfig(Settings):
+    """How text is cut into tokens."""
+
+    section: ClassVar[str] = "tokenizer"
+
+    kind: Kind = Field("bpe", description="pieces that text is cut into")
+    vocabulary: int = Field(
+        8000,
+        ge=SPECIALS + 1,
+        le=1 << 20,
+        description="largest number of tokens, special tokens included; byte and dna have a fixed number",
+    )
+    shared: bool = Field(True, description="one tokenizer for source and target, or one for each")
+    normalization: Normalization = Field(
+        "nfc", description="form of Unicode that text is brought into first; none keeps it as it is"
+    )
+    lowercase: bool = Field(False, description="whether capitals are made small; dna is always in capitals")
+    minimum_frequency: int = Field(
+        2, ge=1, description="fewest times a word, a pair or a character must occur to be learned"
+    )
+    byte_fallback: bool = Field(
+        True, description="whether a character that was not learned becomes its bytes (character)"
+    )
+    k: int = Field(1, ge=1, le=8, description="number of letters in a token of dna")
+
+    @property
+    def has_unknowns(self) -> bool:
+        """Whether some texts contain tokens that this kind does not know."""
+        return self.kind in ("wordpiece", "word", "dna") or (
+            self.kind == "character" and not self.byte_fallback
+        )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        least = SPECIALS - 1 + BYTES
+        needs_bytes = self.kind in KINDS_OF_BYTES or (self.kind == "character" and self.byte_fallback)
+        if needs_bytes and self.vocabulary < least:
+            raise ConfigError(
+                f"tokenizer.vocabulary = {self.vocabulary} is too small for tokenizer.kind = {self.kind!r}: "
+                f"the bytes and the special tokens alone are {least}.\n"
+                "Use more, such as 1000; or the kind byte, which has nothing else."
+            )
+        return self

@@ -1,0 +1,247 @@
+"""Text becomes tokens, and tokens become text again: one tokenizer for every kind, in one `tokenizer.json`.
+
+Text enters and ids leave (`encode`), or ids enter and text leaves (`decode`); for kinds without unknowns, the
+text that comes back is the normalised form of the text that went in. The work is done by the `tokenizers`
+library, and by `tiktoken` for batches where both are proven to agree (see `fast`).
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clearhead.config.tokenizer import TokenizerConfig
+from clearhead.errors import InputError, TokenizerError
+from clearhead.text.fast import Encoder, Ids, LibraryEncoder, fastest
+from clearhead.text.kinds import KINDS, specials
+from clearhead.text.pieces import shown, steps_of
+from clearhead.text.roles import SPELLINGS, Specials, find_roles, state_roles
+from clearhead.text.tokenizer_file import explained, guard, parse, read_text, write_text
+
+NO_TEXT_NEEDED = ("byte", "dna")
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The tokens of a text: ids, places in the text (start, end), and what each looks like."""
+
+    ids: list[int]
+    offsets: list[tuple[int, int]]
+    pieces: list[str]
+
+
+class Tokenizer:
+    """Cuts text into tokens and puts it together again."""
+
+    def __init__(self, document: str, where: str = "The tokenizer") -> None:
+        """From the text of a `tokenizer.json`; `where` names it in errors."""
+        self._document = document
+        self._library, parsed = parse(document, where)
+        with explained(f"{where} is broken"):
+            roles = find_roles(parsed)
+            added = parsed.get("added_tokens") or []
+            hidden = {token["content"] for token in added if token["special"]}
+            self._guarded = guard(parsed, hidden | set(roles.values()))
+            self.decoder: dict[str, object] | None = parsed.get("decoder")
+            self._steps = steps_of(parsed.get("decoder"))
+        self.specials = Specials(**{role: self._library.token_to_id(name) for role, name in roles.items()})
+        self.size: int = max(self._library.get_vocab().values()) + 1
+        self._added: dict[int, bool] = {
+            number: token.special for number, token in self._library.get_added_tokens_decoder().items()
+        }
+
+    @classmethod
+    def train(cls, texts: Iterable[str], config: TokenizerConfig) -> Self:
+        """Learns a tokenizer from texts, which are read once, in a stream."""
+        reader = _Reader(texts)
+        try:
+            with explained(f"The {config.kind} tokenizer could not be trained"):
+                library = KINDS[config.kind](reader, config)
+        except TokenizerError:
+            if reader.error is not None:
+                raise reader.error from None
+            raise
+        if not reader.characters and config.kind not in NO_TEXT_NEEDED:
+            raise TokenizerError(
+                f"There is no text to train the {config.kind} tokenizer on: {reader.texts} texts, all empty."
+            )
+        roles = {role: name for role, name in SPELLINGS.items() if name in specials(config)}
+        return cls(json.dumps(state_roles(json.loads(library.to_str()), roles), ensure_ascii=False))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Reads a `tokenizer.json`, ours or of another project, or the one in a folder."""
+        return cls(read_text(path), str(path))
+
+    def save(self, path: str | Path) -> None:
+        """Writes the `tokenizer.json`, as it was loaded or trained, whole or not at all."""
+        write_text(path, self._document)
+
+    def with_roles(self, **spellings: str) -> Self:
+        """The same tokenizer with the special tokens of some roles named: `with_roles(end="<|im_end|>")`."""
+        document = json.loads(self._document)
+        roles = find_roles(document)
+        added = {token["content"] for token in document.get("added_tokens") or []}
+        known = {role: name for role, name in roles.items() if name in added}
+        return type(self)(json.dumps(state_roles(document, known | spellings), ensure_ascii=False))
+
+    @property
+    def digest(self) -> str:
+        """A name for exactly this tokenizer, the same on every machine."""
+        return hashlib.sha256(self._document.encode()).hexdigest()
+
+    def normalize(self, text: str) -> str:
+        """The form of a text that is cut into tokens."""
+        normalizer = self._library.normalizer
+        return normalizer.normalize_str(_checked(text)) if normalizer else text
+
+    def encode(
+        self, text: str, begin: bool = False, end: bool = False, allow_special: bool = False
+    ) -> list[int]:
+        """The ids of a text, with the begin and end tokens where asked for.
+
+        What a text spells never becomes a special token, unless `allow_special` says that it may.
+        """
+        before, after = self._frame(begin, end)
+        library = self._library if allow_special else self._guarded
+        with explained("This text cannot be encoded"):
+            return [*before, *library.encode(_checked(text), add_special_tokens=False).ids, *after]
+
+    def encode_batch(
+        self, texts: Sequence[str], begin: bool = False, end: bool = False, allow_special: bool = False
+    ) -> list[Ids]:
+        """The ids of many texts as arrays, by the fastest way and on all cores."""
+        before, after = self._frame(begin, end)
+        encoder = LibraryEncoder(self._library) if allow_special else self._encoder
+        with explained("These texts cannot be encoded"):
+            rows = encoder.encode([_checked(text) for text in texts])
+        if not before and not after:
+            return rows
+        first, last = np.array(before, np.int32), np.array(after, np.int32)
+        return [np.concatenate((first, ids, last)) for ids in rows]
+
+    def offsets(
+        self, text: str, begin: bool = False, end: bool = False, allow_special: bool = False
+    ) -> Encoded:
+        """The tokens of a text with their places in it: `text[start:end]` is what a token was made from."""
+        before, after = self._frame(begin, end)
+        library = self._library if allow_special else self._guarded
+        with explained("This text cannot be encoded"):
+            encoding = library.encode(_checked(text), add_special_tokens=False)
+        ids = [*before, *encoding.ids, *after]
+        places = [(0, 0) for _ in before] + _without_gaps(text, encoding.offsets)
+        places += [(len(text), len(text)) for _ in after]
+        return Encoded(ids, places, [self.piece(token) for token in ids])
+
+    def decode(self, ids: Sequence[int] | NDArray[np.integer], keep_special: bool = False) -> str:
+        """The text of some ids; bytes that are no whole character become U+FFFD."""
+        with explained("These ids cannot be decoded"):
+            return self._library.decode(_plain(ids), skip_special_tokens=not keep_special)
+
+    def piece(self, token: int) -> str:
+        r"""One token as people read it; bytes that are no whole character as \xe2\x82."""
+        piece = self.spelling(token)
+        if piece is None:
+            return f"<{token}>"
+        return piece if token in self._added else shown(piece, self._steps)
+
+    def spelling(self, token: int) -> str | None:
+        """One token as `tokenizer.json` spells it, or None for an id without a token."""
+        return self._library.id_to_token(_plain([token])[0])
+
+    def is_special(self, token: int) -> bool:
+        """Whether decoding leaves this token out."""
+        return self._added.get(token, False)
+
+    def counts_unknown(self, ids: Sequence[int] | NDArray[np.integer]) -> int:
+        """How many of these ids are the unknown token."""
+        if self.specials.unknown is None:
+            return 0
+        return int(np.count_nonzero(np.asarray(ids) == self.specials.unknown))
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        return fastest(json.loads(self._document), self._guarded, self.specials.ids)
+
+    def _frame(self, begin: bool, end: bool) -> tuple[list[int], list[int]]:
+        return self._of_role("begin", begin), self._of_role("end", end)
+
+    def _of_role(self, role: str, wanted: bool) -> list[int]:
+        if not wanted:
+            return []
+        token: int | None = getattr(self.specials, role)
+        if token is None:
+            raise TokenizerError(
+                f"This tokenizer has no {role} token. Name one with `tokenizer.with_roles({role}=...)`."
+            )
+        return [token]
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
+        return type(self), (self._document,)
+
+    def __repr__(self) -> str:
+        return f"Tokenizer({self.size} tokens, {self.specials})"
+
+
+class _Reader:
+    """Texts on their way to a trainer, checked and counted."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._texts = texts
+        self.texts = self.characters = 0
+        self.error: Exception | None = None  # of reading the texts, which is no fault of the trainer
+
+    def __iter__(self) -> Iterator[str]:
+        try:
+            for text in self._texts:
+                self.texts += 1
+                self.characters += len(_checked(text))
+                yield text
+        except Exception as error:
+            self.error = error
+            raise
+
+
+def _checked(text: str) -> str:
+    """The text, unless it is none or has half a character of UTF-16, which UTF-8 cannot write."""
+    if not isinstance(text, str):
+        raise InputError(f"A text is expected, not {type(text).__name__}: {text!r:.60}.")
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"Character {error.start} of the text is {text[error.start]!r}, half of a pair of UTF-16 "
+                "and not a character. Read the text again with its right encoding."
+            ) from None
+    return text
+
+
+def _plain(ids: Sequence[int] | NDArray[np.integer]) -> list[int]:
+    plain = ids.tolist() if isinstance(ids, np.ndarray) else [int(token) for token in ids]
+    if plain and not 0 <= min(plain) <= max(plain) < 1 << 32:
+        raise InputError(f"{min(plain)} to {max(plain)} are not all ids of tokens: none is negative.")
+    return plain
+
+
+def _without_gaps(text: str, offsets: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Places that also hold what a normaliser joined to the character before, such as an accent.
+
+    The library leaves such a character to no token. Only white space may belong to none.
+    """
+    places = list(offsets)
+    limit = len(text)
+    for index in range(len(places) - 1, -1, -1):
+        start, end = places[index]
+        if index + 1 < len(places) and offsets[index] == offsets[index + 1]:
+            places[index] = places[index + 1]
+        elif start < end < limit and not any(map(str.isspace, text[end:limit])):
+            places[index] = start, limit
+        limit = min(limit, start)
+    return places
