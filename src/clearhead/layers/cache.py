@@ -209,7 +209,8 @@ class Memory:
             (torch.cat([pad(K), pad(their_K)]), torch.cat([pad(V), pad(their_V)]))
             for (K, V), (their_K, their_V) in both
         ]
-        self.owner = torch.cat([self.owner, other.owner + len(self.owner)])
+        first = int(self.owner.max()) + 1 if len(self.owner) else 0  # numbers that no source of ours has
+        self.owner = torch.cat([self.owner, other.owner + first])
         self.to = torch.arange(m, device=self.to.device)[None]
 
     def seen(self) -> Tensor:
