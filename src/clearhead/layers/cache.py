@@ -24,11 +24,15 @@ class Cache:
     """
 
     def __init__(self, sizes: list[Dimensions], batch: int, capacity: int, window: int | None, like: Tensor) -> None:
-        self.capacity = capacity
-        self.slots = capacity if window is None else min(capacity, window)
+        self.capacity, self.window = capacity, window
         self.lengths = torch.zeros(batch, dtype=torch.long)  # on the CPU: they decide shapes
         self.K = [like.new_zeros(batch, len(size.key_heads), self.slots, size.d_k) for size in sizes]
         self.V = [like.new_zeros(batch, len(size.key_heads), self.slots, size.d_v) for size in sizes]
+
+    @property
+    def slots(self) -> int:
+        """Places for keys of each sequence: as many as positions, or as the window is wide."""
+        return self.capacity if self.window is None else min(self.capacity, self.window)
 
     @property
     def batch(self) -> int:
@@ -70,7 +74,7 @@ class Cache:
     def select(self, rows: Tensor) -> None:
         """Keeps these sequences, in this order; one may be kept twice. Rows that stay in place are not touched."""
         rows, used = rows.cpu(), self.used
-        self.reserve(len(rows))
+        self.reserve(len(rows), self.capacity)
         moved = (rows != torch.arange(len(rows))).nonzero()[:, 0]
         for X in (*self.K, *self.V):
             X[moved.to(X.device), :, :used] = X[rows[moved].to(X.device), :, :used]
@@ -78,24 +82,20 @@ class Cache:
 
     def join(self, other: "Cache") -> None:
         """Adds the sequences of another cache to the batch."""
-        if other.used > self.slots or (self.slots != other.slots and (self.is_ring or other.is_ring)):
-            raise InputError(
-                f"Sequences of up to {other.used} tokens do not fit a cache of {self.slots} slots.\n"
-                "Start both with the same capacity."
-            )
         batch, used = self.batch, other.used
-        self.reserve(batch + other.batch)
+        self.reserve(batch + other.batch, max(self.capacity, other.capacity))
         for X, Y in zip((*self.K, *self.V), (*other.K, *other.V), strict=True):
             X[batch : batch + other.batch, :, :used] = Y[: other.batch, :, :used]
         self.lengths = torch.cat([self.lengths, other.lengths])
 
-    def reserve(self, batch: int) -> None:
-        """Makes room for so many sequences."""
+    def reserve(self, batch: int, capacity: int) -> None:
+        """Makes room for so many sequences of so many tokens; what is there stays in its slots."""
+        self.capacity = capacity
         for store in (self.K, self.V):
             for i, X in enumerate(store):
-                if len(X) < batch:
-                    store[i] = X.new_zeros(batch, *X.shape[1:])
-                    store[i][: len(X)] = X
+                if len(X) < batch or X.shape[2] < self.slots:
+                    store[i] = X.new_zeros(max(len(X), batch), X.shape[1], self.slots, X.shape[3])
+                    store[i][: len(X), :, : X.shape[2]] = X
 
     def truncate(self, lengths: Tensor) -> None:
         """Forgets the tokens of each sequence from its new length on."""

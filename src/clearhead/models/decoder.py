@@ -78,6 +78,12 @@ class Decoder(nn.Module):
         """
         check_tokens(tokens, self.config.vocabulary, self.config.d)
         check_counts(counts, tokens, least=0)
+        if len(tokens) != len(state.lengths):
+            raise InputError(
+                f"There are {len(tokens)} rows of tokens, but the state holds {len(state.lengths)} sequences.\n"
+                "Give one row for each."
+            )
+        tokens = tokens.to(self.decoder.tokens.weight.device)
         chunk = state.cache.begin(tokens.shape[1], counts)
         X = self.decoder(tokens, View(**chunk.view()), chunk=chunk, memory=state.memory)
         chunk.finish()
