@@ -62,6 +62,11 @@ class Decoder(nn.Module):
 
     def empty_cache(self, batch: int, capacity: int) -> Cache:
         """A cache for this model, refused where it could not be filled."""
+        if batch < 1 or capacity < 1:
+            raise InputError(
+                f"A state for {batch} sequences of {capacity} tokens cannot be filled.\n"
+                "Give at least one of each."
+            )
         check_length(capacity, self.config.context, "capacity")
         if self.config.head != "language":
             raise InputError(

@@ -5,6 +5,8 @@ from torch import Tensor
 
 from clearhead.errors import InputError
 
+WHOLE_NUMBERS = (torch.int64, torch.int32)  # what an embedding takes
+
 
 def check_tokens(tokens: Tensor, vocabulary: int, d: int, what: str = "tokens") -> None:
     """Ids (b, n) within the vocabulary, or finite vectors (b, n, d) in their place."""
@@ -13,10 +15,10 @@ def check_tokens(tokens: Tensor, vocabulary: int, d: int, what: str = "tokens") 
     if tokens.is_floating_point():
         check_vectors(tokens, d, what)
         return
-    if tokens.ndim != 2 or tokens.dtype == torch.bool:
+    if tokens.ndim != 2 or tokens.dtype not in WHOLE_NUMBERS:
         raise InputError(
             f"{what} have shape {tuple(tokens.shape)} and type {tokens.dtype}, but ids are whole numbers "
-            "(b, n).\nGive one row for each sequence; for a single one use ids[None]."
+            "(b, n) of type int64.\nGive one row for each sequence; for a single one use ids[None]."
         )
     check_not_empty(tokens, what)
     low, high = (int(value) for value in torch.aminmax(tokens))
@@ -54,7 +56,7 @@ def check_counts(counts: Tensor | None, tokens: Tensor, least: int = 1, what: st
     if counts is None or torch.compiler.is_compiling():
         return
     b, n = tokens.shape[:2]
-    if counts.shape != (b,) or counts.is_floating_point() or counts.dtype == torch.bool:
+    if counts.shape != (b,) or counts.dtype not in WHOLE_NUMBERS:
         raise InputError(
             f"{what} have shape {tuple(counts.shape)} and type {counts.dtype}, but tokens are ({b}, {n}).\n"
             f"Give {b} whole numbers: how many tokens of each row are real."
@@ -80,11 +82,13 @@ def check_same(given: Tensor | None, tokens: Tensor, limit: int | None, what: st
     """A number for each token: (b, n), from 0 to limit - 1."""
     if given is None or torch.compiler.is_compiling():
         return
-    if given.shape != tokens.shape[:2] or given.is_floating_point():
+    if given.shape != tokens.shape[:2] or given.dtype not in WHOLE_NUMBERS:
         raise InputError(
             f"{what} have shape {tuple(given.shape)} and type {given.dtype}, but tokens are "
             f"{tuple(tokens.shape[:2])}.\nGive one whole number for each token."
         )
+    if limit == 0:
+        raise InputError(f"{what} were given, but this model has none.\nLeave them out.")
     if limit is not None and not (int(given.min()) >= 0 and int(given.max()) < limit):
         raise InputError(
             f"{what} must lie between 0 and {limit - 1}, but hold {int(given.min())} to {int(given.max())}."

@@ -45,7 +45,8 @@ class Stack(nn.Module):
 
     def embed(self, tokens: Tensor, at: Tensor, real: Tensor | None, types: Tensor | None) -> Tensor:
         """x_i = E t_i + P p_i, and the vector of the token's type where there are types: (b, n, d)."""
-        X = tokens if tokens.is_floating_point() else self.tokens(tokens)
+        E = self.tokens
+        X = tokens.to(E.weight.dtype) if tokens.is_floating_point() else E(tokens)
         X = site(self, "embeddings.tokens", X * self.scale if self.scale != 1 else X)
         P = self.positions.embed(at)
         if P is not None:

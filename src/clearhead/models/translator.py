@@ -34,11 +34,19 @@ class Translator(Decoder):
         source_counts: Tensor | None = None,
     ) -> Tensor:
         """Logits for the target token after each of `tokens`: (b, n, vocabulary)."""
+        return site(self, "logits", self.head(self.vectors(tokens, source, counts, source_counts), counts))
+
+    def vectors(  # type: ignore[override]
+        self,
+        tokens: Tensor,
+        source: Tensor,
+        counts: Tensor | None = None,
+        source_counts: Tensor | None = None,
+    ) -> Tensor:
+        """What the head reads: (b, n, d)."""
         self.check(tokens, counts)
-        X = self.decoder(
-            tokens, causal_view(tokens), memory=self.remember(source, source_counts, len(tokens))
-        )
-        return site(self, "logits", self.head(X, counts))
+        memory = self.remember(source, source_counts, len(tokens))
+        return self.decoder(tokens, causal_view(tokens), memory=memory)
 
     def encode(self, source: Tensor, counts: Tensor | None = None) -> Tensor:
         """The encoder's output, one vector per source token: (b, m, encoder_d)."""
@@ -49,12 +57,12 @@ class Translator(Decoder):
 
     def remember(self, source: Tensor, counts: Tensor | None, batch: int) -> Memory:
         """The source as the decoder's cross-attention sees it."""
-        if len(source) != batch:
+        X = self.encode(source, counts)
+        if len(X) != batch:
             raise InputError(
-                f"There are {len(source)} sources for {batch} targets.\n"
-                "Give one source for each row of the batch."
+                f"There are {len(X)} sources for {batch} targets.\nGive one source for each row of the batch."
             )
-        return self.decoder.remember(self.encode(source, counts), real_tokens(counts, source.shape[1]))
+        return self.decoder.remember(X, real_tokens(counts, X.shape[1]))
 
     def start(
         self, batch: int, capacity: int, source: Tensor | None = None, source_counts: Tensor | None = None
