@@ -21,6 +21,7 @@ from clearhead.errors import ConfigError
 Format = Literal["txt", "jsonl", "csv", "tsv", "parquet", "po", "fasta"]
 Documents = Literal["file", "blank-line", "line"]
 OnError = Literal["stop", "skip"]
+TooLong = Literal["truncate", "drop", "split"]
 Column = Annotated[str | int, Field(union_mode="left_to_right")]
 Option = str | int
 
@@ -146,6 +147,14 @@ class DataConfig(Reading):
         None,
         description="a source like train, or a share of train; "
         "when not given, the corpus's own part if it is built in, and none otherwise",
+    )
+    too_long: TooLong | None = Field(
+        None,
+        description="what becomes of an example longer than model.context: cut, left out, or divided into "
+        "several; when not given, pairs are left out, labelled texts cut, and texts to mask divided",
+    )
+    document_masks: bool = Field(
+        False, description="whether a token of a language model sees only its own document"
     )
 
     @property

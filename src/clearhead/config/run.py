@@ -8,7 +8,7 @@ setting may be None, a recipe says "none".
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import tomli_w
 from pydantic import Field, model_validator
@@ -85,24 +85,23 @@ class RunConfig(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _shape_by_task(cls, values: Any) -> Any:
-        if not isinstance(values, dict) or values.get("task") not in SHAPES:
-            return values
-        shape = SHAPES[values["task"]][0]
+    def _begin_with_the_task(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Without its task no other part can be judged; and the task says which shape the model has."""
+        task: Any = values.get("task")
         model = values.get("model", {})
-        if isinstance(model, dict):
-            return values | {"model": {"shape": shape} | model}
-        is_open = isinstance(model, ModelConfig) and "shape" not in model.model_fields_set
-        return values | {"model": model.replace(shape=shape)} if is_open else values
-
-    @model_validator(mode="after")
-    def _shape_can_do_task(self) -> Self:
-        if self.model.shape not in SHAPES[self.task]:
+        if task not in get_args(Task):
+            fault = "must be given" if task is None else f"= {task!r} is none that a model learns"
+            raise ConfigError(f"task {fault}. {suggest(str(task), SHAPES)}")
+        stated = model if isinstance(model, dict) else model.given() if isinstance(model, ModelConfig) else {}
+        shape, shapes = stated.get("shape"), SHAPES[task]
+        if shape is None and isinstance(model, dict | ModelConfig):
+            return values | {"model": {"shape": shapes[0]} | stated}
+        if shape in get_args(Shape) and shape not in shapes:
             raise ConfigError(
-                f"task = {self.task!r} cannot be done by model.shape = {self.model.shape!r}.\n"
-                f"Use shape = {' or '.join(repr(shape) for shape in SHAPES[self.task])}, or leave it out."
+                f"task = {task!r} cannot be done by model.shape = {shape!r}.\n"
+                f"Use shape = {' or '.join(map(repr, shapes))}, or leave it out."
             )
-        return self
+        return values
 
 
 def _find(recipe: str | Path) -> Path:

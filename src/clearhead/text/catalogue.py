@@ -6,7 +6,9 @@ a bound.
 """
 
 import re
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import polib
 
@@ -14,7 +16,7 @@ from clearhead.text.scan import Numbered, Row, Scan
 
 MAX_CHARACTERS = 64_000_000
 COLUMNS = ("msgid", "msgstr")
-LINE = re.compile(r'(#.*|((msgctxt|msgid|msgid_plural|msgstr|msgstr\[\d+\])\s*)?"([^"\\]|\\.)*"|)\Z')
+LINE = re.compile(r'(#.*|((msgctxt|msgid|msgid_plural|msgstr|msgstr\[\d+\])\s*)?"([^"\\\r]|\\.)*"|)\Z')
 ADVICE = "`msgfmt --check` shows what is wrong with a catalogue; `msgconv -t UTF-8` converts it."
 
 
@@ -29,40 +31,42 @@ def _rows(scan: Scan) -> Iterator[Row]:
             scan.pass_over(reason)
             continue
         for record in _records(scan, entry):
-            if row := scan.pick(entry.linenum - 1, record, scan.columns or COLUMNS):
+            if row := scan.pick(entry.linenum, record, scan.columns or COLUMNS):
                 yield row
 
 
 def _entries(scan: Scan) -> list[polib.POEntry]:
-    text = _whole(scan)
-    if text is None:
-        return []
-    try:
-        # A newline before and after, so that the library never takes the text for the path of a file.
-        return list(polib.pofile(f"\n{text}\n"))
-    except (OSError, ValueError, IndexError) as error:
-        found = re.search(r"\(line (\d+)\)", str(error))
-        scan.problem(int(found[1]) - 1 if found else 0, f"is not a catalogue: {error}", ADVICE)
-        return []
+    # The library cuts a text that it is given at U+2028 and the like, but a file only at its line ends.
+    with tempfile.TemporaryDirectory(prefix="clearhead-") as folder:
+        copy = Path(folder, "checked.po")
+        if not _copy(scan, copy):
+            return []
+        try:
+            return list(polib.pofile(str(copy), encoding="utf-8"))
+        except (OSError, ValueError, IndexError) as error:
+            found = re.search(r"\(line (\d+)\)(.*)", str(error))
+            number, reason = (int(found[1]), found[2]) if found else (0, f": {error}")
+            scan.problem(number, f"is not in its place in a catalogue{reason}", ADVICE)
+            return []
 
 
-def _whole(scan: Scan) -> str | None:
-    problems = scan.tally.problems.count
-    lines, size = [], 0
-    for number, line in scan.lines():
-        if not LINE.match(line.strip()):  # which the library would take for an empty text, or leave out
-            scan.problem(number, "is no line of a catalogue", ADVICE)
-        lines.append(line)
-        size += len(line)
-        if size > MAX_CHARACTERS:
-            scan.problem(
-                0, f"is longer than the {MAX_CHARACTERS} characters that are read of a catalogue", "Cut it."
-            )
-            return None
+def _copy(scan: Scan, copy: Path) -> bool:
+    """Copy a catalogue line by line, and tell whether every line could be one."""
+    problems, size = scan.tally.problems.count, 0
+    with copy.open("w", encoding="utf-8", newline="") as target:
+        for number, line in scan.lines():
+            if not LINE.match(line.strip()):  # which the library would take for an empty text, or leave out
+                scan.problem(number, "is no line of a catalogue", ADVICE)
+            size += len(line)
+            if size > MAX_CHARACTERS:
+                fault = f"is longer than the {MAX_CHARACTERS} characters that are read of a catalogue"
+                scan.problem(0, fault, "Cut it into several.")
+                return False
+            target.write(line)
     if scan.tally.problems.count > problems:
         scan.problem(0, "is left out, because some of its lines cannot be read", ADVICE)
-        return None
-    return "".join(lines)
+        return False
+    return True
 
 
 def _reason_against(entry: polib.POEntry) -> str | None:

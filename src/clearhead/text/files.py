@@ -38,28 +38,34 @@ def find_files(source: str, ignored: list[str]) -> list[File]:
 
 
 def _below(folder: Path, ignored: list[str]) -> list[File]:
-    found, others = [], []
+    found: list[File] = []
+    others: list[str] = []
     for path in _walk(folder):
-        (found if path.is_file() and is_known(path.name) else others).append(path)
-    ignored.extend(str(path) for path in others)
+        if path.is_file() and is_known(path.name) and not path.name.startswith("."):
+            found.append(File(str(path), path))
+        else:
+            others.append(f"{path}{os.sep}" if path.is_dir() else str(path))
+    ignored.extend(others)
     if not found:
-        held = f" It holds {len(others)} others, such as {others[0].name}." if others else " It is empty."
+        held = f"it holds {len(others)} others, such as {others[0]}" if others else "it is empty"
         raise DataError(
-            f"{folder} holds no file of a known format.{held}\n"
-            f"A folder gives its files that end in {', '.join(EXTENSIONS)}, or those and .gz; "
+            f"{folder} has no file of a known format: {held}.\n"
+            f"A folder gives its files that end in {', '.join(EXTENSIONS)}, each also with .gz; "
             f"for others give a pattern, such as {folder / '*.md'}."
         )
-    return [File(str(path), path) for path in found]
+    return found
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Everything below a folder in the order of names; what begins with a dot is given, but not entered."""
-    for path in sorted(folder.iterdir()):
-        is_hidden = path.name.startswith(".")
-        if path.is_dir() and not path.is_symlink() and not is_hidden:
+    """Everything below a folder in the order of names; folders that are hidden or links are not entered."""
+    try:
+        held = sorted(folder.iterdir())
+    except OSError as error:
+        fault = f"{folder} cannot be opened: {error.strerror}."
+        raise DataError(f"{fault}\nCheck the rights to read it.") from None
+    for path in held:
+        if path.is_dir() and not path.is_symlink() and not path.name.startswith("."):
             yield from _walk(path)
-        elif is_hidden:
-            yield path / "" if path.is_dir() else path
         else:
             yield path
 

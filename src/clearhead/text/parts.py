@@ -123,8 +123,10 @@ class BuiltinPart:
     def examples(self, reading: Reading, tally: Tally) -> Iterator[Numbered]:
         for number, example in enumerate(self.stream(reading), 1):
             tally.lines += 1
-            is_unlabelled = self.kind == "text" and isinstance(example, Labelled)
-            yield number, Text(example.text) if is_unlabelled else example
+            if self.kind == "text" and isinstance(example, Labelled):
+                yield number, Text(example.text)
+            else:
+                yield number, example
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,9 @@ def _parquet_rows(scan: Scan) -> Iterator[Row]:
                 for record in _records(batch):
                     number += 1
                     scan.tally.lines += 1
-                    if row := scan.pick(number, record, columns):
+                    if isinstance(record, UnicodeDecodeError):
+                        scan.problem(number, "is not UTF-8", "Make the file again, from text in UTF-8.")
+                    elif row := scan.pick(number, record, columns):
                         yield row
         except (pyarrow.ArrowException, *DAMAGE) as error:
             reason = str(error).splitlines()[0]
@@ -104,12 +106,12 @@ def _name(column: Column, names: list[str]) -> str | None:
 
 
 def _records(batch: "RecordBatch") -> Iterator[object]:
-    """The rows of a batch; one whose text is not UTF-8 has no value there."""
+    """The rows of a batch; in place of one whose text is not UTF-8, the error."""
     try:
         yield from batch.to_pylist()
     except UnicodeDecodeError:
         for at in range(len(batch)):
             try:
                 yield from batch.slice(at, 1).to_pylist()
-            except UnicodeDecodeError:
-                yield "text that is not UTF-8"
+            except UnicodeDecodeError as error:
+                yield error

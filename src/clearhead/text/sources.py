@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from clearhead.config.data import Column, DataConfig, OnError, Reading, Source, check_source
+from clearhead.config.data import Column, DataConfig, OnError, Reading, check_source
 from clearhead.errors import ConfigError, DataError
 from clearhead.text.examples import Example, Kind, Split, Text
 from clearhead.text.held_out import split_of
@@ -18,9 +18,12 @@ from clearhead.text.lookup import Finder
 from clearhead.text.parts import Part
 from clearhead.text.problems import Place, Problems, Tally
 
+# A source as a program may write it; a recipe has no paths but texts.
+Written = str | os.PathLike[str] | Sequence[str | Sequence[str]] | Mapping[str, str | Sequence[str]]
+
 
 def read(
-    source: Source | os.PathLike[str],
+    source: Written,
     kind: Kind,
     columns: Sequence[Column] | None = None,
     on_error: OnError | None = None,

@@ -46,7 +46,7 @@ def _rows(scan: Scan, lines: Iterable[Fields], must_name: bool) -> Iterator[Text
         if len(fields) != width:
             scan.problem(
                 number,
-                f"{len(fields)} columns where line {first} has {width}",
+                f"{_amount(fields)} where line {first} has {width}",
                 "Every line needs the same columns; look for a delimiter too many or too few.",
             )
         else:
@@ -73,7 +73,7 @@ def _places(scan: Scan, number: int, fields: list[str], columns: tuple[Column, .
     shown = ", ".join(repr(name[:30]) for name in names[:20])
     for column in columns:
         if isinstance(column, int) and column > len(fields):
-            fault = f"has {len(fields)} columns, so no column {column}"
+            fault = f"has {_amount(fields)}, so no column {column}"
         elif isinstance(column, str) and names.count(column) != 1:
             number_of = "two columns" if column in names else "no column"
             fault = f"{number_of} named {column!r} in the first line: {shown}"
@@ -87,6 +87,10 @@ def _places(scan: Scan, number: int, fields: list[str], columns: tuple[Column, .
         )
         return None
     return [column - 1 if isinstance(column, int) else names.index(column) for column in columns]
+
+
+def _amount(fields: list[str]) -> str:
+    return "1 column" if len(fields) == 1 else f"{len(fields)} columns"
 
 
 def _quoted(scan: Scan) -> Iterator[Fields]:
