@@ -29,13 +29,13 @@ def test_sources_are_kept_as_written(written: Any, kept: Any) -> None:
     ("settings", "message"),
     [
         ({}, "data.train must be given: files to learn from"),
-        ({"train": 5}, "data.train = 5 cannot be used: Value error, it should be a file, a list of files"),
+        ({"train": 5}, "data.train = 5 cannot be used: it should be a file, a list of files"),
         ({"train": ["a", 5]}, "5 in the list should be a file or a list of two aligned files"),
         ({"train": [["a", "b", "c"]]}, "['a', 'b', 'c'] in the list should be a file or a list of two"),
         ({"train": {"x": 5}}, "5 in the table should be a file or a list of files"),
         (
             {"train": "a", "validation": 1},
-            "data.validation = 1 cannot be used: Value error, a share should be 0",
+            "data.validation = 1 cannot be used: a share should be 0",
         ),
         ({"train": "a", "validation": -0.1}, "a share should be 0 or more and less than 1"),
         ({"train": "a", "test": True}, "data.test = True cannot be used"),

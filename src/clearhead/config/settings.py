@@ -48,5 +48,6 @@ class Settings(BaseModel):
             return f"{cls.name(key)} must be given: {cls.model_fields[key].description}."
         field = cls.model_fields.get(str(detail["loc"][0])) if detail["loc"] else None
         meaning = f"\nIts meaning: {field.description}." if field and field.description else ""
-        reason = detail["msg"].replace("Input should", "it should").replace("String should", "it should")
+        reason = detail["msg"].removeprefix("Value error, ")
+        reason = reason.replace("Input should", "it should").replace("String should", "it should")
         return f"{cls.name(key)} = {detail['input']!r} cannot be used: {reason}.{meaning}"

@@ -6,6 +6,7 @@ side, and an example stays on its side when others are added.
 """
 
 from collections.abc import Mapping
+from functools import cache
 from hashlib import blake2b
 
 from clearhead.text.examples import Example, Pair, Split
@@ -21,5 +22,11 @@ def split_of(example: Example, shares: Mapping[str, float], seed: int = 1) -> Sp
 
 def _point(text: str, seed: int) -> float:
     """A number from 0 to 1 that looks random, and is the same for the same text and seed."""
-    digest = blake2b(text.encode(), digest_size=6, salt=seed.to_bytes(16, "little")).digest()
-    return int.from_bytes(digest, "little") / 2**48
+    hasher = _seeded(seed).copy()
+    hasher.update(text.encode())
+    return int.from_bytes(hasher.digest(), "little") / 2**48
+
+
+@cache
+def _seeded(seed: int) -> blake2b:
+    return blake2b(digest_size=6, salt=seed.to_bytes(16, "little"))

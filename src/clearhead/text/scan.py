@@ -5,7 +5,7 @@ of columns, and the checks that turn values into an example.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -126,18 +126,18 @@ def check_columns(name: str, want: Want, reading: Reading) -> None:
 
 def value_of(record: object, column: Column) -> object:
     """A column of an object by its name (`outer.inner` reaches inside), or of a list by its number."""
+    if isinstance(record, dict):
+        if column in record:
+            return record[column]
+        outer, dot, inner = str(column).partition(".")
+        if dot and isinstance(record.get(outer), dict):
+            return value_of(record[outer], inner)
+        raise Absent(f"has no {column!r}; it has {', '.join(map(repr, record)) or 'nothing'}")
     if isinstance(record, list):
         if isinstance(column, int) and column <= len(record):
             return record[column - 1]
         raise Absent(f"is a list of {len(record)}, which has no column {column!r}")
-    if not isinstance(record, Mapping):
-        raise Absent(f"is {json.dumps(record)[:40]}, not an object with keys")
-    if column in record:
-        return record[column]
-    outer, dot, inner = str(column).partition(".")
-    if dot and isinstance(record.get(outer), Mapping):
-        return value_of(record[outer], inner)
-    raise Absent(f"has no {column!r}; it has {', '.join(map(repr, record)) or 'nothing'}")
+    raise Absent(f"is {json.dumps(record)[:40]}, not an object with keys")
 
 
 def _as_label(value: object) -> object:
