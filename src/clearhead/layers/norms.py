@@ -50,12 +50,13 @@ class WholeNorm(Norm):
 
     def forward(self, X: Tensor, real: Tensor | None = None) -> Tensor:
         """(b, n, d) -> (b, n, d)."""
-        weight = X.new_ones(X.shape[:2]) if real is None else real.to(X.dtype)
+        Y = X.to(torch.promote_types(X.dtype, torch.float32))  # n · d overflows what float16 can count
+        weight = Y.new_ones(Y.shape[:2]) if real is None else real.to(Y.dtype)
         weight = weight[..., None]  # (b, n, 1)
-        size = weight.sum((1, 2), keepdim=True) * X.shape[-1]
-        mean = (X * weight).sum((1, 2), keepdim=True) / size
-        variance = ((X - mean).square() * weight).sum((1, 2), keepdim=True) / size
-        return (X - mean) * (variance + self.epsilon).rsqrt()
+        size = weight.sum((1, 2), keepdim=True) * Y.shape[-1]
+        mean = (Y * weight).sum((1, 2), keepdim=True) / size
+        variance = ((Y - mean).square() * weight).sum((1, 2), keepdim=True) / size
+        return ((Y - mean) * (variance + self.epsilon).rsqrt()).to(X.dtype)
 
 
 NORMS: dict[str, type[Norm]] = {"layer": LayerNorm, "rms": RMSNorm, "whole": WholeNorm, "none": Norm}
