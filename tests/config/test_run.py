@@ -121,6 +121,8 @@ OVERRIDES = [
     ("data.columns", "spanish,english", ("spanish", "english")),
     ("data.columns", '["a", 2]', ("a", 2)),
     ("data.delimiter", "5", "5"),
+    ("data.delimiter", ",", ","),
+    ("data.test", "/a,/b", "/a,/b"),
     ("data.options.direction", "en-es", "en-es"),
     ("data.train", '{x = "/a", y = ["/b"]}', {"x": "/a", "y": ("/b",)}),
     ("task", "translate", "translate"),

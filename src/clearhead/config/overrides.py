@@ -9,7 +9,8 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Any, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -109,10 +110,14 @@ def _readings(text: str, kind: Any) -> Iterator[Any]:
     """What a text can mean: TOML, a list without brackets, itself."""
     with suppress(tomllib.TOMLDecodeError):
         yield tomllib.loads(f"value = {text}")["value"]
-    if "," in text and _holds_tuple(kind):
+    if "," in text and _is_list(kind):
         yield [next(_readings(part.strip(), str)) for part in text.split(",")]
     yield text
 
 
-def _holds_tuple(kind: Any) -> bool:
-    return get_origin(kind) is tuple or any(_holds_tuple(part) for part in get_args(kind) if part is not kind)
+def _is_list(kind: Any) -> bool:
+    """Whether a setting takes a list and no text, so that a comma can only part its items."""
+    if get_origin(kind) is Annotated:
+        return _is_list(get_args(kind)[0])
+    choices = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    return str not in choices and any(get_origin(choice) is tuple for choice in choices)

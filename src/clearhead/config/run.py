@@ -85,8 +85,10 @@ class RunConfig(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _begin_with_the_task(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def _begin_with_the_task(cls, values: Any) -> Any:
         """Without its task no other part can be judged; and the task says which shape the model has."""
+        if not isinstance(values, dict):
+            return values
         task: Any = values.get("task")
         model = values.get("model", {})
         if task not in get_args(Task):

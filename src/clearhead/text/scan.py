@@ -87,7 +87,9 @@ class Scan:
             for field, value in zip(self.want.fields, values, strict=True):
                 text = _as_label(value) if field == "label" else value
                 if fault := _fault(text, self.reading.max_line_bytes):
-                    self.problem(line, f"the {field} {fault}", "Mend it.")
+                    self.problem(
+                        line, f"the {field} {fault}", "Mend it, or name another column in data.columns."
+                    )
                     break
                 texts.append(str(text))
             else:
@@ -142,13 +144,9 @@ def value_of(record: object, column: Column) -> object:
 
 def _as_label(value: object) -> object:
     """Labels may be numbers or true and false; space around them has no meaning."""
-    return (
-        value.strip()
-        if isinstance(value, str)
-        else json.dumps(value)
-        if isinstance(value, int | float)
-        else value
-    )
+    if isinstance(value, int | float):
+        return json.dumps(value)
+    return value.strip() if isinstance(value, str) else value
 
 
 def _fault(value: object, limit: int) -> str | None:
