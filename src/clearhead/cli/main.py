@@ -5,17 +5,28 @@ Each command has a file of its own and imports what is heavy when it runs, so th
 
 import sys
 from collections.abc import Callable
+from inspect import signature
 from typing import Annotated
 
 import typer
 
 from clearhead import __version__
+from clearhead.cli.data import data
 from clearhead.cli.demo import demo
+from clearhead.cli.use import classify, embed, generate, translate
 from clearhead.errors import ClearheadError
 
 COMMANDS: list[Callable[..., None]] = [
     demo,
+    data,
+    generate,
+    translate,
+    classify,
+    embed,
 ]
+
+# For a command that takes settings by their own names, --model.d 256: they are checked by the config.
+WITH_SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 app = typer.Typer(
     name="clearhead",
@@ -44,7 +55,8 @@ def describe(
 
 
 for command in COMMANDS:
-    app.command()(command)
+    takes_settings = "context" in signature(command).parameters
+    app.command(context_settings=WITH_SETTINGS if takes_settings else None)(command)
 
 
 def main() -> None:

@@ -19,42 +19,67 @@ class DecodingConfig(Settings):
     max_tokens: int = Field(256, gt=0, le=1 << 24, description="most tokens to write")
     min_tokens: int = Field(0, ge=0, description="fewest tokens to write before the end token may come")
     beam: int | None = Field(
-        None, gt=0, le=256, description="hypotheses kept in a search; 5 for translate, 1 for generate when not given"
+        None,
+        gt=0,
+        le=256,
+        description="hypotheses kept in a search; 5 for translate, 1 for generate when not given",
     )
     n_best: int = Field(1, gt=0, description="how many hypotheses of a beam to return")
     length_penalty: float = Field(
-        1.0, ge=-8, le=8, description="a hypothesis scores log P / length^penalty; more than 0 favours long ones"
+        1.0,
+        ge=-8,
+        le=8,
+        description="a hypothesis scores log P / length^penalty; more than 0 favours long ones",
     )
 
     temperature: float | None = Field(
-        None, ge=0, le=100, description="randomness; 0 takes the likeliest; 0.8 for generate, 0 for translate when not given"
+        None,
+        ge=0,
+        le=100,
+        description="randomness; 0 takes the likeliest; 0.8 for generate, 0 for translate when not given",
     )
     top_k: int | None = Field(None, gt=0, description="draw from the k likeliest tokens; all when None")
-    top_p: float | None = Field(None, gt=0, le=1, description="draw from the likeliest tokens that hold this share")
-    min_p: float | None = Field(None, ge=0, le=1, description="draw from tokens of at least this share of the likeliest")
+    top_p: float | None = Field(
+        None, gt=0, le=1, description="draw from the likeliest tokens that hold this share"
+    )
+    min_p: float | None = Field(
+        None, ge=0, le=1, description="draw from tokens of at least this share of the likeliest"
+    )
     typical: float | None = Field(
         None, gt=0, le=1, description="draw from the tokens of most usual surprise that hold this share"
     )
     repetition_penalty: float = Field(
         1.0, gt=0, description="divides positive and multiplies negative logits of tokens already in the text"
     )
-    presence_penalty: float = Field(0.0, ge=-100, le=100, description="taken off logits of tokens already written")
+    presence_penalty: float = Field(
+        0.0, ge=-100, le=100, description="taken off logits of tokens already written"
+    )
     frequency_penalty: float = Field(
         0.0, ge=-100, le=100, description="taken off logits once for each time a token was written"
     )
-    logit_bias: dict[int, float] = Field(default_factory=dict, description="numbers added to the logits of some ids")
+    logit_bias: dict[int, float] = Field(
+        default_factory=dict, description="numbers added to the logits of some ids"
+    )
     banned: tuple[int, ...] = Field((), description="ids that are never written")
     forced: tuple[int, ...] = Field((), description="ids that the text begins with, whatever the model says")
-    seed: int | None = Field(None, ge=0, lt=1 << 63, description="of the draws; a new one each time when None")
+    seed: int | None = Field(
+        None, ge=0, lt=1 << 63, description="of the draws; a new one each time when None"
+    )
 
-    stop: tuple[str, ...] = Field((), max_length=64, description="strings at which to stop; not part of the text")
+    stop: tuple[str, ...] = Field(
+        (), max_length=64, description="strings at which to stop; not part of the text"
+    )
     seconds: float | None = Field(None, gt=0, description="time after which to stop; no limit when None")
-    logprobs: int = Field(0, ge=0, le=1000, description="how many likely alternatives to report for each token")
+    logprobs: int = Field(
+        0, ge=0, le=1000, description="how many likely alternatives to report for each token"
+    )
 
     @model_validator(mode="after")
     def _check(self) -> "DecodingConfig":
         if any(not text for text in self.stop):
-            raise ConfigError("decoding.stop holds an empty string, at which every text would stop.\nLeave it out.")
+            raise ConfigError(
+                "decoding.stop holds an empty string, at which every text would stop.\nLeave it out."
+            )
         if (self.beam or 1) > 1 and self.temperature:
             raise ConfigError(
                 f"decoding.beam = {self.beam} searches for the likeliest text, and temperature = {self.temperature} draws "

@@ -38,6 +38,14 @@ class RotaryScaling(Settings):
     high: float = Field(4.0, gt=0, description="llama3: more turns than this are left alone")
     original_context: int = Field(8192, gt=0, description="llama3: the context the angles were trained on")
 
+    @model_validator(mode="after")
+    def _check(self) -> "RotaryScaling":
+        if self.high <= self.low:
+            raise ConfigError(
+                f"model.rotary_scaling.high = {self.high} must be more than low = {self.low}.\nLlama 3 uses 4 and 1."
+            )
+        return self
+
 
 class ModelConfig(Settings):
     """One transformer of the notes, as settings."""

@@ -46,7 +46,9 @@ class Stepper(Protocol):
     ) -> JoinableState:
         """An empty state."""
 
-    def step(self, tokens: Tensor, state: JoinableState, counts: Tensor | None = None, last: bool = False) -> Tensor:
+    def step(
+        self, tokens: Tensor, state: JoinableState, counts: Tensor | None = None, last: bool = False
+    ) -> Tensor:
         """Adds tokens (b, n) to the state and gives their logits."""
 
 
@@ -73,7 +75,9 @@ class Text:
 
     def __post_init__(self) -> None:
         self.seed = secrets.randbits(62) if self.settings.seed is None else self.settings.seed
-        self.deadline = float("inf") if self.settings.seconds is None else time.monotonic() + self.settings.seconds
+        self.deadline = (
+            float("inf") if self.settings.seconds is None else time.monotonic() + self.settings.seconds
+        )
 
     @property
     def ids(self) -> list[int]:
@@ -97,7 +101,9 @@ class Engine:
     def add(self, text: Text) -> None:
         """Queues a text; it joins at the next step that has room."""
         if not text.prompt:
-            raise InputError("A prompt of no tokens says nothing.\nBegin with the beginning-of-sequence token.")
+            raise InputError(
+                "A prompt of no tokens says nothing.\nBegin with the beginning-of-sequence token."
+            )
         if self.context is not None and len(text.prompt) > self.context:
             raise InputError(
                 f"The prompt has {len(text.prompt)} tokens, but the model's context is {self.context}.\n"
@@ -154,7 +160,9 @@ class Engine:
 
     def capacity(self, new: list[Text]) -> int:
         """Room for every text to reach its limit."""
-        wanted = max(len(text.prompt) + text.settings.max_tokens for text in [*new, *self.running, *self.waiting])
+        wanted = max(
+            len(text.prompt) + text.settings.max_tokens for text in [*new, *self.running, *self.waiting]
+        )
         return wanted if self.context is None else min(wanted, self.context)
 
     def choose(self, texts: list[Text], logits: Tensor) -> list[tuple[Text, Token]]:
@@ -183,9 +191,13 @@ class Engine:
             group = [texts[row] for row in rows]
             settings = group[0].settings
             Z = logits if len(rows) == len(texts) else logits[rows]
-            Z = apply_rules(Z, settings, [text.prompt for text in group], [text.ids for text in group], self.end)
+            Z = apply_rules(
+                Z, settings, [text.prompt for text in group], [text.ids for text in group], self.end
+            )
             if settings.temperature:
-                numbers = torch.tensor([number(text.seed, len(text.tokens)) for text in group], dtype=torch.double)
+                numbers = torch.tensor(
+                    [number(text.seed, len(text.tokens)) for text in group], dtype=torch.double
+                )
                 chosen[rows] = draw(Z, numbers).cpu()
             else:
                 chosen[rows] = likeliest(Z).cpu()

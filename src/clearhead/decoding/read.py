@@ -13,6 +13,7 @@ from clearhead.decoding.engine import pad
 from clearhead.decoding.generate import tokenizer_of
 from clearhead.errors import InputError
 from clearhead.models.heads import pool
+from clearhead.models.translator import Translator
 
 BATCH_TOKENS = 4096  # padding included
 
@@ -31,7 +32,9 @@ class Reader:
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.checkpoint, self.config, self.module = checkpoint, checkpoint.config, checkpoint.module
         self.tokenizer = tokenizer_of(checkpoint.source_tokenizer or checkpoint.tokenizer)
-        if self.config.shape == "decoder":  # a document without its end, which the model has not seen from inside
+        if (
+            self.config.shape == "decoder"
+        ):  # a document without its end, which the model has not seen from inside
             self.frame = Frame(document_frame(self.tokenizer.specials).before)
         else:
             self.frame = input_frame(self.tokenizer.specials)
@@ -74,9 +77,15 @@ class Reader:
         E = torch.zeros(len(texts), width)
         for rows, tokens, counts in self.batches(texts):
             with torch.inference_mode():
-                X = self.module.encode(tokens, counts) if self.config.shape == "encoder-decoder" else self.module.vectors(tokens, counts)  # type: ignore[union-attr,operator]
+                X = self.vectors(tokens, counts)
                 E[rows] = pool(X, counts, self.config.pool).float().cpu()
         return F.normalize(E, dim=-1) if normalise else E
+
+    def vectors(self, tokens: Tensor, counts: Tensor | None) -> Tensor:
+        """One vector for each token; of a translator those of its encoder."""
+        if isinstance(self.module, Translator):
+            return self.module.encode(tokens, counts)
+        return self.module.vectors(tokens, counts)
 
     def batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Tensor, Tensor | None]]:
         """Texts of like length together: which they are, their ids (b, n), and how many are real."""

@@ -90,7 +90,11 @@ def keep_share(Z: Tensor, order: Tensor, p: float) -> Tensor:
 
 
 def apply_rules(
-    Z: Tensor, settings: DecodingConfig, prompts: Sequence[Sequence[int]], written: Sequence[Sequence[int]], end: Sequence[int]
+    Z: Tensor,
+    settings: DecodingConfig,
+    prompts: Sequence[Sequence[int]],
+    written: Sequence[Sequence[int]],
+    end: Sequence[int],
 ) -> Tensor:
     """Every rule that the settings ask for; `prompts` and `written` are the ids of each row so far."""
     if settings.logit_bias:
@@ -130,7 +134,8 @@ def count(texts: Sequence[Sequence[int]], Z: Tensor) -> Tensor:
 
 def likeliest(Z: Tensor) -> Tensor:
     """The id of the largest logit of each row (b,); of equals the smallest id."""
-    return (Z == Z.amax(-1, keepdim=True)).int().argmax(-1)
+    best = Z.amax(-1, keepdim=True)
+    return torch.eq(Z, best).int().argmax(-1)
 
 
 def draw(Z: Tensor, numbers: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """Beam search: the likeliest texts among those that a few best beginnings can become.
 
 A hypothesis scores log P(text) / length^penalty, with the end token counted. The search of a text stops only
-when no running hypothesis could still beat the ones to be returned: log P can only fall, so s / longest^penalty
-bounds what a beginning with sum s may reach.
+when no running hypothesis could still beat the ones to be returned: log P can only fall, so that
+s / longest^penalty bounds what a beginning with sum s may reach.
 """
 
 import itertools
@@ -52,13 +52,15 @@ class Beam:
     def grow(self, log_P: Tensor, end: Sequence[int]) -> None:
         """Takes the best continuations, by the log-probabilities (running, vocabulary) of the next token.
 
-        Of the `width` best those that end are finished. The others are only there to have enough to go on with.
+        Of the `width` best those that end are finished; the others are there to have enough to go on with.
         """
         width = self.settings.beam or 1
         sums = log_P + torch.tensor([beginning.logprob for beginning in self.running])[:, None]
         best = sums.flatten().topk(min((1 + max(1, len(end))) * width, sums.numel()))
-        running = []
-        for rank, (logprob, place) in enumerate(zip(best.values.tolist(), best.indices.tolist(), strict=True)):
+        running: list[Beginning] = []
+        for rank, (logprob, place) in enumerate(
+            zip(best.values.tolist(), best.indices.tolist(), strict=True)
+        ):
             parent, token = self.running[place // log_P.shape[1]], place % log_P.shape[1]
             grown = Beginning([*parent.ids, token], logprob, parent.row)
             is_last = token in end or len(grown.ids) == self.longest
@@ -77,7 +79,7 @@ class Beam:
 
     def score(self, logprob: float, length: int) -> float:
         """log P / length^penalty."""
-        return logprob / length**self.settings.length_penalty
+        return logprob / float(length**self.settings.length_penalty)
 
     def is_done(self) -> bool:
         """Whether nothing that still runs can reach the hypotheses that will be returned."""
