@@ -8,6 +8,7 @@ unigram Kudo 2018.
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product, repeat
@@ -163,10 +164,10 @@ def _in_words(model: models.Model, config: TokenizerConfig) -> Library:
     library = Library(model)
     _set_normalizer(library, _normalizer(config))
     library.pre_tokenizer = pre_tokenizers.Split(Regex(WORD), "removed", invert=True)
-    spaces = [decoders.Replace(f" {mark}", mark) for mark in CLOSING]
-    spaces += [decoders.Replace(f"{mark} ", mark) for mark in OPENING]
-    joined = decoders.WordPiece(prefix=CONTINUES, cleanup=False)
-    library.decoder = decoders.Sequence([joined, decoders.Fuse(), *spaces])
+    spaced = decoders.WordPiece(prefix=CONTINUES, cleanup=False)
+    closed = decoders.Replace(Regex(f"^ (?=[{re.escape(CLOSING)}])"), "")
+    opened = [decoders.Replace(f"{mark} ", mark) for mark in OPENING]
+    library.decoder = decoders.Sequence([spaced, closed, decoders.Fuse(), *opened])
     return library
 
 

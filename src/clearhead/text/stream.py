@@ -7,7 +7,7 @@ A chain with a step that is not known here gives all of its text at the end.
 """
 
 import codecs
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from tokenizers import Regex, decoders
@@ -21,8 +21,8 @@ from clearhead.text.tokenizer_file import explained
 class Step(Protocol):
     """One step of a decoder: tokens, or stretches of one text, go in, and come out once they are sure."""
 
-    def push(self, token: str) -> Iterator[str]: ...
-    def finish(self) -> Iterator[str]: ...
+    def push(self, token: str) -> list[str]: ...
+    def finish(self) -> list[str]: ...
 
 
 class Stream:
@@ -33,43 +33,39 @@ class Stream:
         self._keep_special = keep_special
         self._steps = _chain(tokenizer.decoder)
         self._ids: list[int] = []  # only for a chain that cannot be followed step by step
-        self._open = True
+        self._is_open = True
 
     def push(self, token: int) -> str:
         """The text that is sure after one more id; often a few letters, sometimes none."""
         self._check_open()
-        if self._steps is None:
-            self._ids.append(token)
-            return ""
         piece = self._tokenizer.spelling(token)
         if piece is None or (self._tokenizer.is_special(token) and not self._keep_special):
             return ""
+        if self._steps is None:
+            self._ids.append(token)
+            return ""
         with explained(f"Token {token} cannot be decoded"):
-            return "".join(_through(self._steps, [piece]))
+            return _through(self._steps, [piece])
 
     def finish(self) -> str:
         """What was still waiting; a character that never became whole is U+FFFD."""
         self._check_open()
-        self._open = False
+        self._is_open = False
         if self._steps is None:
             return self._tokenizer.decode(self._ids, self._keep_special)
-        text = ""
-        for place, step in enumerate(self._steps):
-            text += "".join(_through(self._steps[place + 1 :], step.finish()))
-        return text
+        rests = (_through(self._steps[place + 1 :], step.finish()) for place, step in enumerate(self._steps))
+        return "".join(rests)
 
     def _check_open(self) -> None:
-        if not self._open:
+        if not self._is_open:
             raise InputError("This stream is finished. Make a new one for another text.")
 
 
-def _through(steps: list[Step], tokens: Iterator[str] | list[str]) -> Iterator[str]:
-    """Tokens through the steps that remain."""
-    if not steps:
-        yield from tokens
-        return
-    for token in tokens:
-        yield from _through(steps[1:], steps[0].push(token))
+def _through(steps: list[Step], tokens: list[str]) -> str:
+    """The text of tokens that pass the steps that remain."""
+    for step in steps:
+        tokens = [passed for token in tokens for passed in step.push(token)]
+    return "".join(tokens)
 
 
 class Each:
@@ -79,12 +75,28 @@ class Each:
         self._change = change
         self._is_first = True
 
-    def push(self, token: str) -> Iterator[str]:
-        yield self._change(token, self._is_first)
+    def push(self, token: str) -> list[str]:
+        changed = self._change(token, self._is_first)
         self._is_first = False
+        return [changed]
 
-    def finish(self) -> Iterator[str]:
-        yield from ()
+    def finish(self) -> list[str]:
+        return []
+
+
+class Last:
+    """Changes each token on its own; the last one is told from the others."""
+
+    def __init__(self, change: Callable[[str, bool], str]) -> None:
+        self._change = change
+        self._waiting: list[str] = []
+
+    def push(self, token: str) -> list[str]:
+        waiting, self._waiting = self._waiting, [token]
+        return [self._change(before, False) for before in waiting]
+
+    def finish(self) -> list[str]:
+        return [self._change(token, True) for token in self._waiting]
 
 
 class Bytes:
@@ -93,11 +105,11 @@ class Bytes:
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
-    def push(self, token: str) -> Iterator[str]:
-        yield self._decoder.decode(level_bytes(token))
+    def push(self, token: str) -> list[str]:
+        return [self._decoder.decode(level_bytes(token))]
 
-    def finish(self) -> Iterator[str]:
-        yield self._decoder.decode(b"", final=True)
+    def finish(self) -> list[str]:
+        return [self._decoder.decode(b"", final=True)]
 
 
 class Fallback:
@@ -106,38 +118,19 @@ class Fallback:
     def __init__(self) -> None:
         self._run = bytearray()
 
-    def push(self, token: str) -> Iterator[str]:
+    def push(self, token: str) -> list[str]:
         byte = fallback_byte(token)
-        if byte is not None:
-            self._run.append(byte)
-            return
-        yield from self.finish()
-        yield token
+        if byte is None:
+            return [*self.finish(), token]
+        self._run.append(byte)
+        return []
 
-    def finish(self) -> Iterator[str]:
+    def finish(self) -> list[str]:
         run, self._run = bytes(self._run), bytearray()
         try:
-            if run:
-                yield run.decode()
+            return [run.decode()] if run else []
         except UnicodeDecodeError:
-            yield from "\ufffd" * len(run)
-
-
-class Last:
-    """Changes each token on its own; the last one is told from the others."""
-
-    def __init__(self, change: Callable[[str, bool], str]) -> None:
-        self._change = change
-        self._waiting: str | None = None
-
-    def push(self, token: str) -> Iterator[str]:
-        if self._waiting is not None:
-            yield self._change(self._waiting, False)
-        self._waiting = token
-
-    def finish(self) -> Iterator[str]:
-        if self._waiting is not None:
-            yield self._change(self._waiting, True)
+            return ["\ufffd"] * len(run)
 
 
 class Replaced:
@@ -147,37 +140,32 @@ class Replaced:
         self._old, self._new = old, new
         self._waiting = ""
 
-    def push(self, token: str) -> Iterator[str]:
+    def push(self, token: str) -> list[str]:
         *sure, rest = (self._waiting + token).split(self._old)
         keep = next(size for size in range(len(self._old) - 1, -1, -1) if rest.endswith(self._old[:size]))
-        yield self._new.join([*sure, rest[: len(rest) - keep]])
         self._waiting = rest[len(rest) - keep :]
+        return [self._new.join([*sure, rest[: len(rest) - keep]])]
 
-    def finish(self) -> Iterator[str]:
-        yield self._waiting
+    def finish(self) -> list[str]:
+        return [self._waiting]
 
 
 class Stripped:
-    """Takes a letter away from the start of one long text, and from its end, up to some times each."""
+    """Takes a letter away from the start of one long text, up to some times."""
 
-    def __init__(self, letter: str, start: int, stop: int) -> None:
-        self._letter, self._start, self._stop = letter, start, stop
-        self._waiting = ""
+    def __init__(self, letter: str, most: int) -> None:
+        self._letter, self._most = letter, most
 
-    def push(self, token: str) -> Iterator[str]:
-        while self._start and token:
+    def push(self, token: str) -> list[str]:
+        while self._most and token:
             if token[0] != self._letter:
-                self._start = 0
+                self._most = 0
                 break
-            token, self._start = token[1:], self._start - 1
-        text = self._waiting + token
-        end = text[max(0, len(text) - self._stop) :] if self._stop else ""
-        keep = len(end) - len(end.rstrip(self._letter))
-        yield text[: len(text) - keep]
-        self._waiting = text[len(text) - keep :]
+            token, self._most = token[1:], self._most - 1
+        return [token]
 
-    def finish(self) -> Iterator[str]:
-        yield from ()
+    def finish(self) -> list[str]:
+        return []
 
 
 def _chain(decoder: dict[str, Any] | None) -> list[Step] | None:
@@ -202,8 +190,8 @@ def _fused(step: dict[str, Any]) -> list[Step] | None:
             return []
         case {"type": "Replace", "pattern": {"String": old}, "content": new} if old:
             return [Replaced(old, new)]
-        case {"type": "Strip", "content": letter, "start": start, "stop": stop}:
-            return [Stripped(letter, start, stop)]
+        case {"type": "Strip", "content": letter, "start": start, "stop": 0}:
+            return [Stripped(letter, start)]
     return None
 
 

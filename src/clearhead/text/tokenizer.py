@@ -24,8 +24,6 @@ from clearhead.text.pieces import shown, steps_of
 from clearhead.text.roles import SPELLINGS, Specials, find_roles, state_roles
 from clearhead.text.tokenizer_file import explained, guard, parse, read_text, write_text
 
-NO_TEXT_NEEDED = ("byte", "dna")
-
 
 @dataclass(frozen=True)
 class Encoded:
@@ -67,10 +65,6 @@ class Tokenizer:
             if reader.error is not None:
                 raise reader.error from None
             raise
-        if not reader.characters and config.kind not in NO_TEXT_NEEDED:
-            raise TokenizerError(
-                f"There is no text to train the {config.kind} tokenizer on: {reader.texts} texts, all empty."
-            )
         roles = {role: name for role, name in SPELLINGS.items() if name in specials(config)}
         return cls(json.dumps(state_roles(json.loads(library.to_str()), roles), ensure_ascii=False))
 
@@ -203,6 +197,10 @@ class _Reader:
                 self.texts += 1
                 self.characters += len(_checked(text))
                 yield text
+            if not self.characters:
+                raise TokenizerError(
+                    f"There is no text to train a tokenizer on: {self.texts} texts, all empty."
+                )
         except Exception as error:
             self.error = error
             raise
@@ -241,7 +239,9 @@ def _without_gaps(text: str, offsets: list[tuple[int, int]]) -> list[tuple[int, 
         start, end = places[index]
         if index + 1 < len(places) and offsets[index] == offsets[index + 1]:
             places[index] = places[index + 1]
-        elif start < end < limit and not any(map(str.isspace, text[end:limit])):
-            places[index] = start, limit
+        else:
+            while start < end < limit and not text[end].isspace():
+                end += 1
+            places[index] = start, end
         limit = min(limit, start)
     return places
