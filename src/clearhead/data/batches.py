@@ -74,15 +74,17 @@ class Batch:
             n = int(self.counts.max())
             targets = None if self.targets is None else self.targets[:, :n]
             documents = None if self.documents is None else self.documents[:, :n]
-            batch = replace(batch, inputs=self.inputs[:, :n], counts=ragged(self.counts, n))
+            batch = replace(batch, inputs=self.inputs[:, :n], counts=unless_full(self.counts, n))
             batch = replace(batch, targets=targets, documents=documents)
         if self.source is not None and self.source_counts is not None:
             m = int(self.source_counts.max())
-            batch = replace(batch, source=self.source[:, :m], source_counts=ragged(self.source_counts, m))
+            batch = replace(
+                batch, source=self.source[:, :m], source_counts=unless_full(self.source_counts, m)
+            )
         return batch
 
 
-def ragged(counts: Tensor, n: int) -> Tensor | None:
+def unless_full(counts: Tensor, n: int) -> Tensor | None:
     """The counts, or None where every row is full: models are faster when they need not look."""
     return None if bool((counts == n).all()) else counts
 

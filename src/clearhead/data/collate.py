@@ -14,14 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from clearhead.data.batches import IGNORE, Batch, ragged
-from clearhead.data.columns import Column, pad
+from clearhead.data.batches import IGNORE, Batch, unless_full
+from clearhead.data.columns import Claims, Column, pad
 from clearhead.data.order import Integers, draws
-
-Claims = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ class Windows:
             targets[targets == self.begin] = IGNORE
         return Batch(
             inputs=torch.from_numpy(inputs),
-            counts=ragged(torch.from_numpy(counts), inputs.shape[1]),
+            counts=unless_full(torch.from_numpy(counts), inputs.shape[1]),
             targets=torch.from_numpy(targets),
             documents=None if documents is None else torch.from_numpy(documents),
             total=int((targets != IGNORE).sum()),
@@ -83,10 +80,10 @@ class Pairs:
         table = pad(source, source_counts, self.source_padding)
         return Batch(
             inputs=torch.from_numpy(inputs),
-            counts=ragged(torch.from_numpy(counts - 1), inputs.shape[1]),
+            counts=unless_full(torch.from_numpy(counts - 1), inputs.shape[1]),
             targets=torch.from_numpy(targets),
             source=torch.from_numpy(table),
-            source_counts=ragged(torch.from_numpy(source_counts), table.shape[1]),
+            source_counts=unless_full(torch.from_numpy(source_counts), table.shape[1]),
             total=int((counts - 1).sum()),
         )
 
@@ -134,7 +131,7 @@ class Masked:
         tokens[chosen] = self._hide(tokens[chosen], examples[rows], places, epoch)
         return Batch(
             inputs=torch.from_numpy(tokens),
-            counts=ragged(torch.from_numpy(counts), tokens.shape[1]),
+            counts=unless_full(torch.from_numpy(counts), tokens.shape[1]),
             targets=torch.from_numpy(targets),
             total=int(chosen.sum()),
         )
@@ -161,4 +158,4 @@ def padded(column: Column, examples: Integers, padding: int) -> tuple[Tensor, Te
     """The ids of some examples, (b, n), and their counts."""
     ids, counts = column.gather(examples)
     table = pad(ids, counts, padding)
-    return torch.from_numpy(table), ragged(torch.from_numpy(counts), table.shape[1])
+    return torch.from_numpy(table), unless_full(torch.from_numpy(counts), table.shape[1])

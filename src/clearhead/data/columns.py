@@ -5,7 +5,7 @@ which are read as if they were joined: example indices, or starts and counts in 
 token ids leave. Only what is asked for is touched, so a column may be far larger than memory.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from clearhead.data.order import Integers
 
 Ids = NDArray[np.integer]
+Claims = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,10 @@ class Column:
     def spans(self, examples: Integers) -> tuple[Integers, Integers]:
         """Where each example starts in the joined stream, and how many tokens it has."""
         starts, counts = np.empty_like(examples), np.empty_like(examples)
-        pieces = np.searchsorted(self._examples, examples, side="right") - 1
-        for piece in np.unique(pieces):
-            here = pieces == piece
-            local = examples[here] - self._examples[piece]
-            begin = np.asarray(self.borders[piece][local])
-            starts[here] = begin + self._tokens[piece]
-            counts[here] = np.asarray(self.borders[piece][local + 1]) - begin
+        for piece, here, local in by_piece(self._examples, examples):
+            borders = self.borders[piece]
+            starts[here] = borders[local] + self._tokens[piece]
+            counts[here] = borders[local + 1] - borders[local]
         return starts, counts
 
     def lengths(self, examples: Integers) -> Integers:
@@ -77,11 +75,17 @@ class Column:
         before = np.cumsum(counts) - counts
         at = np.repeat(starts - before, counts) + np.arange(int(counts.sum()))
         ids = np.empty(len(at), np.int64)
-        pieces = np.searchsorted(self._tokens, at, side="right") - 1
-        for piece in np.unique(pieces):
-            here = pieces == piece
-            ids[here] = self.pieces[piece][at[here] - self._tokens[piece]]
+        for piece, here, local in by_piece(self._tokens, at):
+            ids[here] = self.pieces[piece][local]
         return ids
+
+
+def by_piece(borders: Integers, places: Integers) -> Iterator[tuple[int, Claims, Integers]]:
+    """For each piece that some places fall into: its number, which of them do, and where in it they are."""
+    pieces = np.searchsorted(borders, places, side="right") - 1
+    for piece in np.unique(pieces):
+        here = pieces == piece
+        yield int(piece), here, places[here] - borders[piece]
 
 
 def pad(ids: Integers, counts: Integers, padding: int) -> Integers:

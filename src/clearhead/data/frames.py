@@ -13,22 +13,9 @@ Where a tokenizer of another project lacks a role, its nearest relative stands i
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from clearhead.errors import TokenizerError
-
-
-class Specials(Protocol):
-    """The ids of the special tokens by role, or None for a role that the tokenizer does not have."""
-
-    @property
-    def begin(self) -> int | None: ...
-    @property
-    def end(self) -> int | None: ...
-    @property
-    def padding(self) -> int | None: ...
-    @property
-    def separator(self) -> int | None: ...
+from clearhead.text.roles import Specials
 
 
 @dataclass(frozen=True)

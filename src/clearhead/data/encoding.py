@@ -1,0 +1,183 @@
+"""Examples become framed token ids, chunk by chunk, while the next chunk is read.
+
+A stream of examples enters; a stream of `Encoded` leaves, and an `Account` of what was cut and dropped.
+Memory holds a few chunks, whatever the size of the corpus. Reading and counting run in this thread while a
+second one encodes, and the tokenizer's own threads beside it.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+import numpy as np
+
+from clearhead.config.data import TooLong
+from clearhead.data.account import Account
+from clearhead.data.frames import Frame
+from clearhead.data.order import Words
+from clearhead.data.ragged import Encoded, IdLists, divide, joined, select, truncate, wrap
+from clearhead.text.examples import Example, Labelled, Pair, Text
+from clearhead.text.tokenizer import Tokenizer
+
+CHUNK_CHARACTERS = 1 << 20
+CHUNK_EXAMPLES = 1 << 14
+AHEAD = 2  # chunks on their way through the tokenizer
+
+
+@dataclass(frozen=True)
+class Side:
+    """How one column is made: its name, its tokenizer, its frame."""
+
+    name: str
+    tokenizer: Tokenizer
+    frame: Frame
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What an example may be: the longest length with its frame, and what happens to a longer one.
+
+    `packed` is for a language model, whose documents are one stream: the frame stands around documents, which
+    may come in several pieces, and no length is too long.
+    """
+
+    limit: int | None = None
+    too_long: TooLong = "truncate"
+    packed: bool = False
+
+
+@dataclass
+class Chunk:
+    """Some examples on their way: their texts by column, whether each begins a document, labels, hashes."""
+
+    texts: tuple[list[str], ...]
+    starts: list[bool]
+    labels: list[str] = field(default_factory=list)
+    ends: bool = True  # whether what follows begins a document
+
+    @property
+    def characters(self) -> int:
+        """The characters of all its texts."""
+        return sum(len(text) for texts in self.texts for text in texts)
+
+
+def chunks(examples: Iterable[Example]) -> Iterator[Chunk]:
+    """Examples in chunks; each knows whether what comes after it begins a document."""
+    held: list[Example] = []
+    size = 0
+    for example in examples:
+        if size >= CHUNK_CHARACTERS or len(held) >= CHUNK_EXAMPLES:
+            yield _chunk(held, ends=not isinstance(example, Text) or example.starts)
+            held, size = [], 0
+        held.append(example)
+        size += len(example.source) + len(example.target) if isinstance(example, Pair) else len(example.text)
+    if held:
+        yield _chunk(held, ends=True)
+
+
+def _chunk(examples: list[Example], ends: bool) -> Chunk:
+    if isinstance(examples[0], Pair):
+        pairs = [example for example in examples if isinstance(example, Pair)]
+        return Chunk(([pair.source for pair in pairs], [pair.target for pair in pairs]), [True] * len(pairs))
+    texts = [example.text for example in examples if not isinstance(example, Pair)]
+    starts = [example.starts if isinstance(example, Text) else True for example in examples]
+    labels = [example.label for example in examples if isinstance(example, Labelled)]
+    return Chunk((texts,), starts, labels, ends)
+
+
+@dataclass
+class Encoding:
+    """One pass over a stream of examples; `account` and `labels` are complete when it ends."""
+
+    sides: tuple[Side, ...]
+    rules: Rules
+    account: Account = field(default_factory=Account)
+    labels: dict[str, int] = field(default_factory=dict)
+
+    def encode(self, examples: Iterable[Example], tell: Callable[[Chunk], None]) -> Iterator[Encoded]:
+        """The examples as framed ids; `tell` hears of each chunk when it is done."""
+        with ThreadPoolExecutor(1, thread_name_prefix="clearhead-encode") as thread:
+            on_the_way: deque[tuple[Chunk, Words, Future[tuple[IdLists, ...]]]] = deque()
+            for chunk in chunks(examples):
+                on_the_way.append((chunk, hashes(chunk), thread.submit(self._encode, chunk)))
+                if len(on_the_way) > AHEAD:
+                    yield self._finish(*on_the_way.popleft(), tell)
+            while on_the_way:
+                yield self._finish(*on_the_way.popleft(), tell)
+
+    def _encode(self, chunk: Chunk) -> tuple[IdLists, ...]:
+        return tuple(
+            side.tokenizer.encode_batch(texts) for side, texts in zip(self.sides, chunk.texts, strict=True)
+        )
+
+    def _finish(
+        self,
+        chunk: Chunk,
+        hashed: Words,
+        encoded: Future[tuple[IdLists, ...]],
+        tell: Callable[[Chunk], None],
+    ) -> Encoded:
+        ids, counts = zip(*(joined(lists) for lists in encoded.result()), strict=True)
+        for side, texts, amount in zip(self.sides, chunk.texts, counts, strict=True):
+            self.account.add(self.account.characters, side.name, sum(map(len, texts)))
+            self.account.add(self.account.encoded, side.name, int(amount.sum()))
+        self.account.documents += sum(chunk.starts)
+        numbers = [self.labels.setdefault(label, len(self.labels)) for label in chunk.labels]
+        raw = Encoded(ids, counts, hashed, np.array(numbers, np.int64) if numbers else None)
+        kept = raw if self.rules.packed else self._fit(raw)
+        framed = self._framed(kept, chunk)
+        tell(chunk)
+        return framed
+
+    def _fit(self, raw: Encoded) -> Encoded:
+        """Without the examples that are empty or too long, or these cut or divided, as the rules say."""
+        keep = np.min(raw.counts, axis=0) > 0
+        self.account.add(self.account.dropped, "empty", int((~keep).sum()))
+        limits = self._limits()
+        if limits is None:
+            return select(raw, keep)
+        long = (
+            np.any([counts > limit for counts, limit in zip(raw.counts, limits, strict=True)], axis=0) & keep
+        )
+        if self.rules.too_long == "drop":
+            self.account.add(self.account.dropped, "too long", int(long.sum()))
+            return select(raw, keep & ~long)
+        if self.rules.too_long == "split":
+            self.account.divided += int(long.sum())
+            return divide(select(raw, keep), limits[0])
+        self.account.truncated += int(long.sum())
+        return truncate(select(raw, keep), limits)
+
+    def _limits(self) -> list[int] | None:
+        if self.rules.limit is None:
+            return None
+        return [self.rules.limit - len(side.frame) for side in self.sides]
+
+    def _framed(self, kept: Encoded, chunk: Chunk) -> Encoded:
+        ids, counts = [], []
+        for side, flat, amount in zip(self.sides, kept.ids, kept.counts, strict=True):
+            self.account.add(self.account.tokens, side.name, len(flat))
+            unknown = side.tokenizer.specials.unknown
+            if unknown is not None:
+                self.account.add(self.account.unknown, side.name, int((flat == unknown).sum()))
+            begins = np.array(chunk.starts) if self.rules.packed else np.ones(len(amount), bool)
+            ends = np.append(begins[1:], chunk.ends) if self.rules.packed else begins
+            wrapped, longer = wrap(flat, amount, side.frame, begins, ends)
+            ids.append(wrapped)
+            counts.append(longer)
+        return Encoded(tuple(ids), tuple(counts), kept.hashes, kept.labels)
+
+
+def hashes(chunk: Chunk) -> Words:
+    """8 bytes for each example: of its input, and, where there is more, of all of it."""
+    inputs = [text.encode() for text in chunk.texts[0]]
+    columns = [inputs]
+    others = chunk.texts[1] if len(chunk.texts) > 1 else chunk.labels
+    if others:
+        columns.append(
+            [b"%b\0%b" % (text, other.encode()) for text, other in zip(inputs, others, strict=True)]
+        )
+    digests = (b"".join(blake2b(text, digest_size=8).digest() for text in texts) for texts in columns)
+    return np.stack([np.frombuffer(digest, "<u8") for digest in digests], axis=1).astype(np.uint64)

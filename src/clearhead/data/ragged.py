@@ -1,0 +1,76 @@
+"""Rows of ids of different length, joined in one array: keep some, cut them, divide them, frame them.
+
+No loop over examples: a corpus of any size passes through here in chunks, and each is a few array operations.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from clearhead.data.columns import Claims, Ids
+from clearhead.data.frames import Frame
+from clearhead.data.order import Integers, Words, scramble
+
+IdLists = Sequence[Ids]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Some examples: the ids of each column joined, how many each example has, hashes, labels."""
+
+    ids: tuple[Ids, ...]
+    counts: tuple[Integers, ...]
+    hashes: Words  # (examples, 1 or 2)
+    labels: Integers | None = None
+
+
+def joined(lists: IdLists) -> tuple[Ids, Integers]:
+    """Lists of ids as one array, and how many each has."""
+    counts = np.fromiter(map(len, lists), np.int64, len(lists))
+    return np.concatenate(lists), counts
+
+
+def select(encoded: Encoded, keep: Claims) -> Encoded:
+    """Some of the examples."""
+    if keep.all():
+        return encoded
+    ids = tuple(flat[np.repeat(keep, n)] for flat, n in zip(encoded.ids, encoded.counts, strict=True))
+    labels = None if encoded.labels is None else encoded.labels[keep]
+    return Encoded(ids, tuple(counts[keep] for counts in encoded.counts), encoded.hashes[keep], labels)
+
+
+def truncate(encoded: Encoded, limits: list[int]) -> Encoded:
+    """The examples, of each column no more than its limit."""
+    ids, counts = [], []
+    for flat, amount, limit in zip(encoded.ids, encoded.counts, limits, strict=True):
+        place = np.arange(len(flat)) - np.repeat(np.cumsum(amount) - amount, amount)
+        ids.append(flat[place < limit])
+        counts.append(np.minimum(amount, limit))
+    return Encoded(tuple(ids), tuple(counts), encoded.hashes, encoded.labels)
+
+
+def divide(encoded: Encoded, limit: int) -> Encoded:
+    """The examples in parts of at most the limit; a part's hash tells the first from those that follow."""
+    (counts,) = encoded.counts
+    parts = np.maximum(1, -(-counts // limit))
+    part = np.arange(int(parts.sum())) - np.repeat(np.cumsum(parts) - parts, parts)
+    sizes = np.minimum(limit, np.repeat(counts, parts) - part * limit)
+    mixed = np.repeat(encoded.hashes, parts, axis=0) ^ scramble(part.astype(np.uint64))[:, None]
+    labels = None if encoded.labels is None else np.repeat(encoded.labels, parts)
+    return Encoded(encoded.ids, (sizes,), mixed, labels)
+
+
+def wrap(flat: Ids, counts: Integers, frame: Frame, begins: Claims, ends: Claims) -> tuple[Ids, Integers]:
+    """Each example with the frame's ids before it where it begins a document, and after it where it ends."""
+    before, after = len(frame.before) * begins, len(frame.after) * ends
+    longer = counts + before + after
+    starts = np.cumsum(longer) - longer
+    framed = np.empty(int(longer.sum()), flat.dtype)
+    first = np.cumsum(counts) - counts
+    framed[np.arange(len(flat)) + np.repeat(starts + before - first, counts)] = flat
+    for offset, token in enumerate(frame.before):
+        framed[starts[begins] + offset] = token
+    for offset, token in enumerate(frame.after):
+        framed[(starts + before + counts)[ends] + offset] = token
+    return framed, longer
