@@ -1,0 +1,111 @@
+"""`clearhead data RECIPE`: what would be read, as a table or as JSON on stdout; progress on stderr."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from clearhead.data.audit import Audit, SplitAudit
+    from clearhead.data.progress import Progress
+    from clearhead.text.examples import Split
+
+BAR = 24
+# Counts that are shown even where they are zero.
+ALWAYS = ("examples", "tokens", "unknown tokens", "truncated", "dropped", "duplicates")
+
+
+def data(
+    context: typer.Context,
+    recipe: Annotated[str, typer.Argument(help="A recipe: a file, or the name of one that is shipped.")],
+    json: Annotated[bool, typer.Option("--json", help="One JSON object in place of the table.")] = False,
+    verify: Annotated[
+        bool, typer.Option(help="Read all prepared files and compare their checksums.")
+    ] = False,
+) -> None:
+    """Show what a recipe would read: counts, tokens, what is cut, dropped, repeated or shared.
+
+    Settings of the recipe are overridden by their own names: --tokenizer.vocabulary 4000.
+    """
+    from rich.console import Console
+
+    from clearhead.config.run import RunConfig, parse_overrides
+    from clearhead.data.prepare import prepare
+
+    run = RunConfig.read(recipe, parse_overrides(context.args))
+    console, status = Console(), Console(stderr=True)
+    with status.status("reading") as line:
+        prepared = prepare(run, lambda progress: line.update(told(progress)))
+    for shards in prepared.splits.values() if verify else ():
+        shards.verify()
+    if json:
+        from json import dumps
+
+        print(dumps(prepared.audit.to_json(), ensure_ascii=False))
+    else:
+        title = f"{recipe}: {run.task}, {run.tokenizer.kind}, {prepared.tokenizers.target.size} tokens"
+        show(console, title, prepared.audit)
+
+
+def told(progress: "Progress") -> str:
+    """Progress in words."""
+    amount = f"{progress.examples:,} examples, {progress.characters / 1e6:.1f} million characters"
+    return f"{progress.stage}: {amount}"
+
+
+def show(console: "Console", title: str, audit: "Audit") -> None:
+    """Print the report: a table of counts, how long the examples are, and what could not be read."""
+    from rich.table import Table
+
+    console.print(title, markup=False, highlight=False)
+    table = Table("")
+    for split in audit.splits:
+        table.add_column(split, justify="right")
+    columns = [rows(report, list(audit.splits)) for report in audit.splits.values()]
+    for name in dict.fromkeys(name for column in columns for name in column):
+        values = [column.get(name, "") for column in columns]
+        if name in ALWAYS or name.startswith("also in") or any(value not in ("", "0") for value in values):
+            table.add_row(name, *values)
+    console.print(table)
+    for split, report in audit.splits.items():
+        show_lengths(console, split, report)
+        for problem in report.first_problems:
+            console.print(f"{split}: {problem}", markup=False, highlight=False)
+        if report.ignored:
+            console.print(f"{split}: ignored {', '.join(report.ignored[:5])}", markup=False, highlight=False)
+
+
+def rows(report: "SplitAudit", splits: list["Split"]) -> dict[str, str]:
+    """The lines of the table for one split."""
+    counts: dict[str, int | None] = {
+        "lines": report.lines,
+        "documents": report.documents if report.documents != report.examples else 0,
+        "examples": report.examples,
+        "tokens": report.tokens,
+        "unknown tokens": report.unknown,
+        "truncated": report.truncated,
+        "divided": report.divided,
+        "dropped": report.dropped,
+        **{f"dropped: {reason}": count for reason, count in report.dropped_for.items()},
+        "duplicates": report.duplicates,
+        **{f"also in {split}": report.overlap.get(split) for split in splits},
+        "other answers to the same input": report.conflicts,
+        "lines skipped": report.problems,
+        **{f"passed over: {reason}": count for reason, count in report.passed_over.items()},
+        **{f"label {name}": count for name, count in report.labels.items()},
+    }
+    shown = {name: "" if count is None else f"{count:,}" for name, count in counts.items()}
+    return shown | {"characters per token": f"{report.characters_per_token:.2f}"}
+
+
+def show_lengths(console: "Console", split: str, report: "SplitAudit") -> None:
+    """Print how long the examples are, as bars."""
+    for column, lengths in report.lengths.items():
+        if lengths.histogram:
+            summary = f"{lengths.shortest} to {lengths.longest}, half of them up to {lengths.median}"
+            console.print(f"\n{split}, tokens of the {column}: {summary}", highlight=False)
+        most = max((bin.examples for bin in lengths.histogram), default=1)
+        for bin in lengths.histogram:
+            bar = "█" * max(1, round(BAR * bin.examples / most)) if bin.examples else ""
+            console.print(f"{bin.least:>7} – {bin.most:<7} {bar} {bin.examples:,}", highlight=False)
