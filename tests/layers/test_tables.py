@@ -1,0 +1,79 @@
+"""The tables of kinds and the config's choices are the same, and the battery of laws runs over them all."""
+
+from typing import Any, get_args
+
+import pytest
+
+from clearhead.config import model as kinds
+from clearhead.config.model import GATED, ModelConfig
+from clearhead.layers.feedforward import FEEDFORWARDS, Gated
+from clearhead.layers.norms import NORMS
+from clearhead.layers.positions import POSITIONS
+from clearhead.layers.residual import PLACEMENTS
+from clearhead.layers.similarity import SIMILARITIES
+from clearhead.models.build import SHAPES
+from clearhead.models.heads import POOL_DENSE, POOLS
+from tests.models.cases import AXES, CASES, MIXED, REFUSED
+
+TABLES: dict[str, tuple[Any, Any]] = {
+    "shape": (kinds.Shape, SHAPES),
+    "similarity": (kinds.Similarity, SIMILARITIES),
+    "positions": (kinds.Positions, POSITIONS),
+    "norm": (kinds.Norm, NORMS),
+    "norm_placement": (kinds.Placement, PLACEMENTS),
+    "feedforward": (kinds.FeedForward, FEEDFORWARDS),
+    "pool": (kinds.Pool, POOLS),
+    "pool_dense": (kinds.PoolDense, POOL_DENSE),
+}
+
+
+@pytest.mark.parametrize("axis", TABLES)
+def test_the_config_offers_what_the_table_holds(axis: str) -> None:
+    choice, table = TABLES[axis]
+    assert get_args(choice) == tuple(table)
+
+
+def test_the_config_knows_which_kinds_are_gated() -> None:
+    assert set(GATED) == {name for name, (kind, _) in FEEDFORWARDS.items() if kind is Gated}
+
+
+def test_every_choice_of_the_config_is_tried() -> None:
+    """A field with a closed choice that no case sets to each of its values would go untested."""
+    for name, field in ModelConfig.model_fields.items():
+        values = {value for value in choices(field.annotation) if value is not None}
+        tried = {getattr(case.config, name) for case in CASES.values()} if values else set()
+        assert values <= tried, f"{name}: {values - tried} is in no case"
+
+
+def choices(annotation: Any) -> set[Any]:
+    """The literal values that an annotation allows."""
+    parts = get_args(annotation)
+    return (
+        set().union(*(choices(part) for part in parts))
+        if any(map(get_args, parts))
+        else {part for part in parts if isinstance(part, str)}
+    )
+
+
+def test_a_case_is_refused_only_for_a_known_reason() -> None:
+    """The battery leaves out what the config refuses; nothing else may slip out of it."""
+    reasons = {
+        "distance rotary": "'distance' has no queries and keys that rotary",
+        "norm whole": "a causal stack would see the future",
+        "whole transform": "a causal stack would see the future",
+        "encoder_norm": "'decoder' has no encoder",
+        "whole post": "'decoder' has no encoder",
+        "whole both window": "'decoder' has no encoder",
+        "pool first": ("a token that has seen no other", "does not suit shape = 'encoder-decoder'"),
+        "pool": "does not suit shape = 'encoder-decoder'",
+        "head": "does not suit shape = 'encoder-decoder'",
+        "kept": "which this model does not have",
+    }
+    for case, message in REFUSED.items():
+        name = case.split(": ")[1]
+        reason = next(reasons[key] for key in reasons if name.startswith(key))
+        assert any(part in message for part in ([reason] if isinstance(reason, str) else reason)), case
+    names = {case.split(": ")[1] for case in CASES}
+    unused = {name for name in MIXED if name not in names}
+    assert not unused, f"no shape takes {unused}"
+    assert set(AXES) <= set(ModelConfig.model_fields)
