@@ -21,10 +21,8 @@ def fill(cache: Cache, n: int, seed: int = 1) -> None:
     """Adds n tokens with random keys and values to every sequence."""
     chunk = cache.begin(n)
     for block, size in enumerate(SIZES):
-        g = len(size.key_heads)
-        chunk.extend(
-            block, some(cache.batch, g, n, D_K, seed=seed), some(cache.batch, g, n, D_V, seed=seed + 1)
-        )
+        K, V = (some(cache.batch, len(size.key_heads), n, width, seed=seed) for width in (D_K, D_V))
+        chunk.extend(block, K, V)
     chunk.finish()
 
 
