@@ -119,7 +119,7 @@ class PairEncoder:
         """One array of ids a text."""
         parts = [self._parts(self._normalize(text)) for text in texts]
         blocks = list(_blocks([part for pieces in parts for part in pieces or ()], BLOCK))
-        with ThreadPoolExecutor(min(len(blocks), _cores()) or 1) as pool:
+        with ThreadPoolExecutor(min(len(blocks), cores()) or 1) as pool:
             encoded = iter([ids for rows in pool.map(self._encode_block, blocks) for ids in rows])
         slow = iter(
             self._slow.encode([text for text, pieces in zip(texts, parts, strict=True) if pieces is None])
@@ -245,5 +245,6 @@ def _joined(rows: list[Ids]) -> Ids:
     return rows[0] if len(rows) == 1 else np.concatenate(rows)
 
 
-def _cores() -> int:
+def cores() -> int:
+    """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -39,7 +39,7 @@ class Tokenizer:
 
     def __init__(self, document: str, where: str = "The tokenizer") -> None:
         """From the text of a `tokenizer.json`; `where` names it in errors."""
-        self._document = document
+        self.document = document
         self._library, parsed = parse(document, where)
         with explained(f"{where} is broken"):
             roles = find_roles(parsed)
@@ -75,11 +75,11 @@ class Tokenizer:
 
     def save(self, path: str | Path) -> None:
         """Writes the `tokenizer.json`, as it was loaded or trained, whole or not at all."""
-        write_text(path, self._document)
+        write_text(path, self.document)
 
     def with_roles(self, **spellings: str) -> Self:
         """The same tokenizer with the special tokens of some roles named: `with_roles(end="<|im_end|>")`."""
-        document = json.loads(self._document)
+        document = json.loads(self.document)
         roles = find_roles(document)
         added = {token["content"] for token in document.get("added_tokens") or []}
         known = {role: name for role, name in roles.items() if name in added}
@@ -88,7 +88,7 @@ class Tokenizer:
     @property
     def digest(self) -> str:
         """A name for exactly this tokenizer, the same on every machine."""
-        return hashlib.sha256(self._document.encode()).hexdigest()
+        return hashlib.sha256(self.document.encode()).hexdigest()
 
     def normalize(self, text: str) -> str:
         """The form of a text that is cut into tokens."""
@@ -161,7 +161,7 @@ class Tokenizer:
 
     @cached_property
     def _encoder(self) -> Encoder:
-        return fastest(json.loads(self._document), self._guarded, self.specials.ids)
+        return fastest(json.loads(self.document), self._guarded, self.specials.ids)
 
     def _frame(self, begin: bool, end: bool) -> tuple[list[int], list[int]]:
         return self._of_role("begin", begin), self._of_role("end", end)
@@ -177,7 +177,7 @@ class Tokenizer:
         return [token]
 
     def __reduce__(self) -> tuple[type[Self], tuple[str]]:
-        return type(self), (self._document,)
+        return type(self), (self.document,)
 
     def __repr__(self) -> str:
         return f"Tokenizer({self.size} tokens, {self.specials})"
