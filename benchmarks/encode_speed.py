@@ -1,9 +1,9 @@
-"""How fast does text become tokens? Each kind through our `encode_batch`, against the library's bare batch call.
+"""How fast does text become tokens? Each kind through our `encode_batch`, against the library's batch call.
 
 The text is the source of Python's standard library, about 10 MB in whole files; for bpe also in lines, and
-without a normal form, which costs the library much; for dna, random letters. Both run in turn on the same texts,
-with all cores. The bare call alone is timed, though its ids would still have to be taken out; ours ends with
-arrays of ids. The bars: 0.9 times the bare call for every kind, 2.5 times for byte-level BPE.
+without a normal form, which costs the library much; for dna, random letters. Both run in turn on the same
+texts, with all cores. The bare call alone is timed, though its ids would still have to be taken out; ours ends
+with arrays of ids. The bars: 0.9 times the bare call for every kind, 2.5 times for byte-level BPE.
 """
 
 import random
