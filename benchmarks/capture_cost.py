@@ -1,7 +1,7 @@
-"""What do the sites cost when nobody listens? The same pass with the sites taken out of the code, side by side.
+"""What do the sites cost when nobody listens? The same pass with and without them, side by side.
 
-Without sites, `site` is replaced by a function that returns its tensor and `is_watched` by one that says no, in
-every module that imported them. The bar is 1.02 for a decode step (1 token, the worst case: nothing hides the
+Without sites, `site` is replaced by a function that returns its tensor and `is_watched` by one that says no,
+in every module that imported them. The bar is 1.02 for a decode step (1 token, the worst case: nothing hides the
 cost) and for a pass of 256 tokens.
 """
 
@@ -13,7 +13,8 @@ from harness import arguments, is_within, paired, ratio, report
 from clearhead.config.model import ModelConfig
 from clearhead.layers import attention, blocks, feedforward
 from clearhead.models import decoder, stack
-from clearhead.models.build import build
+from clearhead.models.decoder import Decoder
+from clearhead.models.initialise import initialise
 
 BAR = 1.02
 MODULES = (attention, blocks, feedforward, stack, decoder)
@@ -23,9 +24,16 @@ def without_sites(function: Callable[[], object]) -> Callable[[], object]:
     """The same function, run while no site does anything."""
 
     def run() -> None:
-        kept = [(module, name, getattr(module, name)) for module in MODULES for name in ("site", "is_watched") if hasattr(module, name)]
+        kept = [
+            (module, name, getattr(module, name))
+            for module in MODULES
+            for name in ("site", "is_watched")
+            if hasattr(module, name)
+        ]
         for module, name, _ in kept:
-            setattr(module, name, (lambda owner, key, X: X) if name == "site" else (lambda owner, *keys: False))
+            setattr(
+                module, name, (lambda owner, key, X: X) if name == "site" else (lambda owner, *keys: False)
+            )
         try:
             function()
         finally:
@@ -40,7 +48,9 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=40)
     options = parser.parse_args()
     torch.manual_seed(1)
-    model = build(ModelConfig(vocabulary=512, d=384, h=6, decoder_blocks=6))
+    config = ModelConfig(vocabulary=512, d=384, h=6, decoder_blocks=6)
+    model = Decoder(config).eval()
+    initialise(model, config, seed=1)
     ids = torch.randint(0, 512, (1, 256))
 
     @torch.no_grad()
@@ -58,7 +68,8 @@ def main() -> None:
     for name, function in (("pass of 256 tokens", whole_pass), ("64 decode steps", decode_steps)):
         results[name] = ratio(*paired(function, without_sites(function), options.pairs))
         low, high = results[name]["interval_95"]
-        print(f"{name:20s} with / without sites: {results[name]['median_ratio']:.3f}  (95 %: {low:.3f} to {high:.3f})")
+        median = results[name]["median_ratio"]
+        print(f"{name:20s} with / without sites: {median:.3f}  (95 %: {low:.3f} to {high:.3f})")
     keeps = all(is_within(result, BAR) for result in results.values())
     print(f"bar {BAR}: {'kept' if keeps else 'FAILED'}")
     report("capture_cost", {"results": results, "bar": BAR, "kept": keeps, "seed": 1}, options.save)

@@ -2,8 +2,8 @@
 
 The text is the source of Python's standard library, about 10 MB in whole files; for bpe also in lines, and
 without a normal form, which costs the library much; for dna, random letters. Both run in turn on the same
-texts, with all cores. The bare call alone is timed, though its ids would still have to be taken out; ours ends
-with arrays of ids. The bars: 0.9 times the bare call for every kind, 2.5 times for byte-level BPE.
+texts, with all cores. The bare call alone is timed, though its ids would still have to be taken out; ours
+ends with arrays of ids. The bars: 0.9 times the bare call for every kind, 2.5 times for byte-level BPE.
 """
 
 import random

@@ -24,7 +24,9 @@ RESULTS = Path(__file__).parent / "results"
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"  # real text, where it is there
 
 
-def paired(ours: Callable[[], object], theirs: Callable[[], object], pairs: int = 20) -> tuple[list[float], list[float]]:
+def paired(
+    ours: Callable[[], object], theirs: Callable[[], object], pairs: int = 20
+) -> tuple[list[float], list[float]]:
     """Seconds of each, run in turn `pairs` times after one run to warm up; the order alternates."""
     ours(), theirs()
     seconds: tuple[list[float], list[float]] = ([], [])
@@ -82,7 +84,9 @@ def report(question: str, result: dict[str, Any], save: bool, packages: tuple[st
 
 def surroundings(packages: tuple[str, ...]) -> dict[str, Any]:
     """Commit, versions, machine and threads."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=RESULTS.parent)
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=RESULTS.parent
+    )
     facts = {
         "date": date.today().isoformat(),
         "commit": commit.stdout.strip() or None,

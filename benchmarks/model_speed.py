@@ -1,4 +1,4 @@
-"""Does the one configurable model cost more than a hand-written one? Forward and backward, against a minimal GPT.
+"""Does the one configurable model cost more than a hand-written GPT? Forward and backward, side by side.
 
 Both have d = 384, 6 blocks, 6 heads, n = 256, batch 8, learned positions, layer norm, gelu, a tied head, and
 `scaled_dot_product_attention`. The bar is 1.05.
@@ -53,7 +53,13 @@ def main() -> None:
     torch.manual_seed(1)
     ids = torch.randint(0, VOCABULARY, (BATCH, N))
     settings = ModelConfig(
-        vocabulary=VOCABULARY, d=D, h=HEADS, decoder_blocks=BLOCKS, context=N, positions="learned", norm="layer"
+        vocabulary=VOCABULARY,
+        d=D,
+        h=HEADS,
+        decoder_blocks=BLOCKS,
+        context=N,
+        positions="learned",
+        norm="layer",
     )
     ours, minimal = build(settings).train(), MinimalGPT()
     assert sum(p.numel() for p in ours.parameters()) == sum(p.numel() for p in minimal.parameters())
@@ -64,7 +70,9 @@ def main() -> None:
 
     result = ratio(*paired(lambda: step(ours), lambda: step(minimal), options.pairs))
     low, high = result["interval_95"]
-    print(f"forward + backward, ours / minimal: {result['median_ratio']:.3f}  (95 %: {low:.3f} to {high:.3f})")
+    print(
+        f"forward + backward, ours / minimal: {result['median_ratio']:.3f}  (95 %: {low:.3f} to {high:.3f})"
+    )
     keeps = is_within(result, BAR)
     print(f"bar {BAR}: {'kept' if keeps else 'FAILED'}")
     report("model_speed", result | {"bar": BAR, "kept": keeps, "seed": 1}, options.save)
