@@ -1,0 +1,224 @@
+"""What people do, by how long it takes: works and pastimes, travels, routines, events, mishaps, projects.
+
+Each `Frame` says which verb, what may follow it, and which times fit.
+"""
+
+from clearhead.text.builtin.spanish import nouns as n
+from clearhead.text.builtin.spanish.adverbs import (
+    AT_HOURS,
+    GOALS,
+    HOME_TO,
+    SCHOOL_TO,
+    TO,
+    TO_TOWNS,
+    at,
+    hours,
+)
+from clearhead.text.builtin.spanish.predicates import (
+    ANY,
+    DAY,
+    LONG,
+    ROUTINE,
+    SOON,
+    Frame,
+    a_person,
+    a_stranger,
+    activity,
+    among,
+    left_behind,
+    objects,
+    of_the_body,
+    sights,
+)
+from clearhead.text.builtin.spanish.verbs import action
+
+OUTSIDE = at("parque playa bosque jardín plaza pueblo")
+DESKS = at("biblioteca universidad dormitorio oficina casa escuela parque")
+TABLES = at("restaurante casa cocina cafetería jardín hotel")
+JOBS = at(
+    "oficina hospital tienda banco escuela universidad farmacia panadería hotel fábrica granja restaurante"
+    " aeropuerto mercado biblioteca museo"
+)
+STAGES = at("teatro iglesia plaza escuela restaurante casa")
+WATERS = at("piscina mar río")
+SPORT = tuple((f"al {one.es[0]}", one.en[0]) for one in n.SPORTS)
+MUSIC = tuple((f"{'la' if one.feminine else 'el'} {one.es[0]}", f"the {one.en[0]}") for one in n.INSTRUMENTS)
+TONGUES = tuple(n.LANGUAGES.items())
+SCIENCES = tuple((one.es[0], one.en[0]) for one in n.SUBJECTS)
+LISTENING = (("música", "music"), ("la radio", "the radio"), ("esta canción", "this song"))
+RIDES = (("el tren", "the train"), ("el autobús", "the bus"), ("el metro", "the subway"))
+AWAITED = (("el tren", "the train"), ("el autobús", "the bus"), ("el taxi", "the taxi"))
+MEALS = (("el desayuno", "breakfast"), ("la cena", "dinner"))
+MOUNTS = (("en bicicleta", "a bicycle"), ("a caballo", "a horse"))
+SPEEDS = (("", ""), ("rápido", "fast"), ("despacio", "slowly"))
+TASKS = (("el trabajo", "the work"), ("los deberes", "the homework"))
+PRIZES = (
+    ("el partido", "the match"), ("la carrera", "the race"), ("el premio", "the prize"),
+    ("mucho dinero", "a lot of money"),
+)  # fmt: skip
+BEDS = at("casa dormitorio hotel jardín")
+STAYS = at("casa casa casa hotel oficina escuela")
+SIGHTS = n.called("museo iglesia castillo pueblo ciudad isla")
+REPAIRABLE = n.VEHICLES + n.called("ordenador cámara reloj móvil juguete")
+USEFUL = n.called("ordenador cámara móvil taza plato paraguas") + n.called(
+    "bolígrafo lápiz cuaderno mapa cuchara tenedor cuchillo hacha"
+)
+SEATS = (("", ""), ("en el sofá", "on the sofa"), ("en la cama", "on the bed"))
+EARLY = (("temprano", "early"), ("tarde", "late"))
+SOMETIMES_EARLY = (("", ""), ("temprano", "early"))
+IN_THE_MORNING = EARLY * 2 + hours("cinco seis siete ocho nueve diez")
+IN_THE_EVENING = EARLY * 2 + hours("nueve diez once doce")
+RETURNS = (HOME_TO, SCHOOL_TO, TO["hotel"], TO["oficina"], TO["ciudad"], TO["pueblo"])
+MAIL_OBJECTS = n.MAIL + n.called("libro novela poema cuento artículo")
+
+SLICED = n.called("manzana naranja plátano pera limón tomate")
+WALKS = (
+    ("por el parque", "in the park"), ("por la playa", "on the beach"), ("por la calle", "in the street"),
+    ("por el bosque", "in the forest"), ("por la ciudad", "in the city"), ("por el jardín", "in the garden"),
+)  # fmt: skip
+
+# Deeds with an object, which take a while, may become a habit, and can be wanted.
+WORKS = (
+    Frame(action("comer", "eat ate eaten"), objects(n.COUNTED_FOOD, n.EDIBLE)),
+    Frame(action("comer", "eat ate eaten"), sights(n.EGGS + n.COUNTED_FOOD)),
+    Frame(action("comprar", "buy bought"), sights(n.EGGS * 2 + n.COUNTED_FOOD)),
+    Frame(action("beber", "drink drank drunk"), objects((), n.DRINKS)),
+    Frame(action("cocinar", "cook"), objects((), n.DISHES)),
+    Frame(action("preparar", "prepare"), among(MEALS), ROUTINE),
+    Frame(action("cortar", "cut cut"), objects(SLICED, n.called("pan queso jamón")), SOON),
+    Frame(action("comprar", "buy bought"), objects(n.GOODS, n.MASSES, n.PAIRS), ANY),
+    Frame(action("comprar", "buy bought"), objects(n.COUNTED_FOOD, n.MASSES, n.PAIRS), ANY),
+    Frame(action("vender", "sell sold"), objects(n.GOODS + n.COUNTED_FOOD + n.PETS, n.MASSES), ANY),
+    Frame(action("leer", "read read"), objects(n.READING + n.MAIL)),
+    Frame(action("escribir", "write wrote written"), objects(MAIL_OBJECTS)),
+    Frame(action("enviar", "send sent"), objects(n.MAIL + n.called("regalo foto flor")), ANY),
+    Frame(action("lavar", "wash"), objects(n.WASHABLE)),
+    Frame(action("limpiar", "clean"), objects(n.CLEANABLE)),
+    Frame(action("limpiar", "clean"), objects(n.called("cocina dormitorio baño garaje casa"))),
+    Frame(action("pintar", "paint"), objects(n.PAINTABLE), ANY),
+    Frame(action("reparar", "repair"), objects(REPAIRABLE), ANY),
+    Frame(action("usar", "use"), objects(USEFUL), SOON),
+    Frame(action("conducir", "drive drove driven"), objects(n.called("coche camión"))),
+    Frame(action("buscar", "look + for"), objects(n.CARRIED), SOON),
+    Frame(action("buscar", "look + for"), a_person, SOON),
+    Frame(action("ver", "watch"), sights(n.FILMS)),
+    Frame(action("ver", "watch"), among((("la televisión", "TV"),))),
+    Frame(action("escuchar", "listen + to"), among(LISTENING)),
+    Frame(action("escuchar", "listen + to"), a_person),
+    Frame(action("tocar", "play"), among(MUSIC)),
+    Frame(action("jugar", "play"), among(SPORT)),
+    Frame(action("cantar", "sing sang sung"), sights(n.SONGS)),
+    Frame(action("estudiar", "study"), among(SCIENCES + TONGUES)),
+    Frame(action("aprender", "learn"), among(TONGUES), LONG),
+    Frame(action("ayudar", "help"), a_person),
+    Frame(action("llamar", "call"), a_person),
+    Frame(action("visitar", "visit"), a_person, ANY),
+    Frame(action("visitar", "visit"), sights(SIGHTS), ANY),
+    Frame(action("visitar", "visit"), among(tuple((n.CITIES | n.COUNTRIES).items())), ANY),
+    Frame(action("esperar", "wait + for"), a_person, SOON),
+    Frame(action("esperar", "wait + for"), among(AWAITED), SOON),
+    Frame(action("cuidar", "take took taken + care of"), a_person),
+    Frame(action("hacer", "do did done"), among((("los deberes", "the homework"),)), SOON),
+    Frame(action("hacer", "make made"), among((("la cama", "the bed"),)), SOON),
+    Frame(action("hacer", "exercise"), among((("ejercicio", ""),))),
+    Frame(action("montar", "ride rode ridden"), among(MOUNTS)),
+    Frame(action("tomar", "take took taken"), among(RIDES)),
+    Frame(action("abrir", "open"), objects(n.OPENABLE), SOON),
+    Frame(action("cerrar", "close"), objects(n.CLOSABLE), SOON),
+)  # fmt: skip
+
+# Deeds without an object.
+PASTIMES = (
+    Frame(action("comer", "eat ate eaten"), activity(TABLES, "mucho bien despacio")),
+    Frame(action("cocinar", "cook"), activity(at("casa cocina restaurante hotel"), "bien mal")),
+    Frame(action("leer", "read read"), activity(DESKS, "mucho despacio rápido", together=False)),
+    Frame(action("conducir", "drive drove driven"), activity((), "bien mal rápido despacio", together=False)),
+    Frame(action("jugar", "play"), activity(OUTSIDE + at("casa escuela"))),
+    Frame(action("cantar", "sing sang sung"), activity(STAGES, "bien mal")),
+    Frame(action("bailar", "dance"), activity(STAGES, "bien mal mucho")),
+    Frame(action("nadar", "swim swam swum"), activity(WATERS, "bien rápido mucho")),
+    Frame(action("correr", "run ran run"), activity(OUTSIDE, "rápido mucho")),
+    Frame(action("caminar", "walk"), activity(WALKS, "rápido despacio mucho")),
+    Frame(action("trabajar", "work"), activity(JOBS + at("casa") * 3, "mucho bien")),
+    Frame(action("estudiar", "study"), activity(DESKS, "mucho")),
+    Frame(action("hablar", "talk"), activity((), "mucho rápido despacio")),
+    Frame(action("dormir", "sleep slept"), activity(BEDS, "bien mal mucho", together=False), ROUTINE),
+    Frame(action("descansar", "rest"), activity(at("casa playa jardín parque dormitorio"), together=False)),
+    Frame(action("cenar", "have had + dinner"), activity(TABLES), ROUTINE),
+    Frame(action("desayunar", "have had + breakfast"), activity(TABLES), ROUTINE),
+)  # fmt: skip
+ACTIONS = WORKS + PASTIMES
+SPEECH = (Frame(action("hablar", "speak spoke spoken"), among(TONGUES)),)
+
+# Deeds of months and years.
+PROJECTS = (
+    Frame(action("construir", "build built"), sights(n.called("puente castillo iglesia hotel")
+                                                     + n.called("casa garaje")), LONG),
+)  # fmt: skip
+
+# Going somewhere.
+TRAVELS = (
+    Frame(action("ir", "go went gone"), among(GOALS)),
+    Frame(action("ir", "go went gone"), among(GOALS + TO_TOWNS)),
+    Frame(action("ir", "go went gone"), among((("de compras", "shopping"),))),
+    Frame(action("volver", "come came come + back"), among(RETURNS + RETURNS + TO_TOWNS)),
+    Frame(action("viajar", "travel traveled"), among(TO_TOWNS), LONG),
+    Frame(action("venir", "come came come"), among((HOME_TO, SCHOOL_TO, ("a la fiesta", "to the party")))),
+    Frame(action("salir", "go went gone + out"), activity(()), ROUTINE),
+)  # fmt: skip
+
+# Deeds of the day, done to oneself.
+ROUTINES = (
+    Frame(action("levantar", "get got gotten + up"), among(IN_THE_MORNING), ROUTINE, True),
+    Frame(action("acostar", "go went gone + to bed"), among(IN_THE_EVENING), ROUTINE, True),
+    Frame(action("despertar", "wake woke woken + up"), among(IN_THE_MORNING), ROUTINE, True),
+    Frame(action("duchar", "take took taken + a shower"), among(SOMETIMES_EARLY), ROUTINE, True),
+    Frame(action("vestir", "get got gotten + dressed"), among(SPEEDS), ROUTINE, True),
+    Frame(action("lavar", "wash"), of_the_body("las manos", "hands", "hands"), ROUTINE, True),
+    Frame(action("lavar", "wash"), of_the_body("la cara", "face", "faces"), ROUTINE, True),
+    Frame(action("cepillar", "brush"), of_the_body("los dientes", "teeth", "teeth"), ROUTINE, True),
+    Frame(action("sentar", "sit sat + down"), among(SEATS), ROUTINE, True),
+    Frame(action("quedar", "stay"), among(STAYS), ROUTINE, True),
+    Frame(action("relajar", "relax"), among((("", ""), *at("playa jardín casa parque"))), ROUTINE, True),
+)  # fmt: skip
+
+WASHING = tuple(frame for frame in ROUTINES if frame.verb.infinitive in ("lavar", "cepillar"))
+
+# Deeds done at once.
+EVENTS = (
+    Frame(action("encontrar", "find found"), objects(n.CARRIED), ANY),
+    Frame(action("ver", "see saw seen"), a_person),
+    Frame(action("conocer", "meet met"), a_stranger, LONG),
+    Frame(action("invitar", "invite"), a_person),
+    Frame(action("recibir", "receive"), objects(n.MAIL + n.called("regalo foto")), ANY),
+    Frame(action("ganar", "win won"), among(PRIZES), ANY),
+    Frame(action("terminar", "finish"), objects(n.READING), ANY),
+    Frame(action("terminar", "finish"), among(TASKS), ANY),
+    Frame(action("empezar", "start"), objects(n.READING), ANY),
+    Frame(action("llegar", "arrive"), among((("", ""), *EARLY, *AT_HOURS))),
+    Frame(action("pagar", "pay paid + for"), objects(n.CLOTHES + n.VEHICLES + n.COUNTED_FOOD)),
+    Frame(action("pedir", "order"), objects(n.SNACKS, n.DRINKS + n.DISHES)),
+    Frame(action("traer", "bring brought"), objects(n.CARRIED + n.SNACKS, n.DRINKS)),
+    Frame(action("dejar", "leave left"), left_behind),
+    Frame(action("casar", "get got gotten + married"), among((("", ""),)), LONG, True),
+    Frame(action("mudar", "move"), among(TO_TOWNS), LONG, True),
+)  # fmt: skip
+
+SIGHTINGS = (Frame(action("ver", "see saw seen"), sights(n.BEASTS), ANY),)
+
+# Deeds that nobody plans.
+MISHAPS = (
+    Frame(action("perder", "lose lost"), objects(n.CARRIED), ANY),
+    Frame(action("romper", "break broke broken"), objects(n.BREAKABLE), ANY),
+    Frame(action("olvidar", "forget forgot forgotten"), objects(n.CARRIED), ANY),
+    Frame(action("dormir", "fall fell fallen + asleep"), among(SEATS), DAY, True),
+)  # fmt: skip
+
+SKILLS = (
+    ("nadar", "swim"), ("cocinar", "cook"), ("bailar", "dance"), ("conducir", "drive"), ("cantar", "sing"),
+    ("leer", "read"), ("escribir", "write"), ("montar en bicicleta", "ride a bicycle"),
+    ("montar a caballo", "ride a horse"), ("pintar", "paint"),
+    *((f"tocar {es}", f"play {en}") for es, en in MUSIC),
+    *((f"jugar {es}", f"play {en}") for es, en in SPORT),
+    *((f"hablar {es}", f"speak {en}") for es, en in TONGUES),
+)  # fmt: skip
