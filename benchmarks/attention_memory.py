@@ -1,7 +1,7 @@
 """How does the memory of causal attention grow with n? The fused path in a line, the plain one in a square.
 
 Each point is the peak resident memory of a fresh process over what it held before one causal attention
-(one head of width 256, batch 1). Also measured, with 4 heads of width 64: what leaves the fused kernel (dropout)
+(one head of width 256, batch 1). Also measured, with 4 heads of width 64: what leaves the kernel (dropout)
 and what does not (grouped queries, d_v ≠ d_k). Draws docs/images/attention_memory.svg.
 """
 
@@ -38,7 +38,7 @@ def measure(case: str, n: int) -> float:
 
     torch.manual_seed(1)
     sizes, dropout = CASES[case]
-    size = Dimensions(d=256, d_memory=256, **sizes)
+    size = Dimensions(256, 256, sizes["h"], sizes["g"], sizes["d_k"], sizes["d_v"])
     attention = Attention(size, ScaledDot(size.h, size.d_k, None), dropout=dropout).train()
     at = torch.arange(n)[None]
     X = torch.randn(1, n, 256)

@@ -1,8 +1,8 @@
 """What do the sites cost when nobody listens? The same pass with and without them, side by side.
 
 Without sites, `site` is replaced by a function that returns its tensor and `is_watched` by one that says no,
-in every module that imported them. The bar is 1.02 for a decode step (1 token, the worst case: nothing hides the
-cost) and for a pass of 256 tokens.
+in every module that imported them. The bar is 1.02 for a decode step (1 token, the worst case: nothing hides
+the cost) and for a pass of 256 tokens.
 """
 
 from collections.abc import Callable

@@ -14,12 +14,14 @@ from clearhead import __version__
 from clearhead.cli.data import data
 from clearhead.cli.check import check
 from clearhead.cli.demo import demo
+from clearhead.cli.evaluate import evaluate
 from clearhead.cli.use import classify, embed, generate, translate
 from clearhead.errors import ClearheadError
 
 COMMANDS: list[Callable[..., None]] = [
     demo,
     check,
+    evaluate,
     data,
     generate,
     translate,

@@ -1,0 +1,109 @@
+"""`clearhead evaluate MODEL`: loss, perplexity, bits per byte, BLEU, chrF, accuracy: what applies."""
+
+import json as json_format
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clearhead.cli.options import Json, ModelFolder, find_model, with_decoding
+from clearhead.config.decoding import DecodingConfig
+from clearhead.errors import InputError
+
+if TYPE_CHECKING:
+    from clearhead.text.examples import Kind, Split
+    from clearhead.text.sources import Reader
+
+
+@with_decoding
+def evaluate(
+    model: ModelFolder,
+    settings: DecodingConfig,
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", help="A file, builtin:NAME, or two aligned files (given twice)."),
+    ] = None,
+    columns: Annotated[
+        list[str] | None, typer.Option("--columns", help="Columns of the data, by name or number.")
+    ] = None,
+    recipe: Annotated[
+        str | None, typer.Option("--recipe", help="A recipe whose data to use; that of the run by default.")
+    ] = None,
+    split: Annotated[
+        str, typer.Option("--split", help="Part of the recipe or corpus: train, validation or test.")
+    ] = "test",
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first examples.")] = None,
+    bleu: Annotated[
+        str | None,
+        typer.Option("--bleu", help="How sacreBLEU cuts words: 13a, intl, char, none (already tokenised)."),
+    ] = None,
+    lowercase: Annotated[
+        bool, typer.Option("--lowercase", help="Compare translations without case.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Measure a model on held-out data."""
+    from rich.console import Console
+
+    from clearhead.checkpoint import load
+    from clearhead.training.evaluate import Evaluation
+
+    evaluation = Evaluation(load(find_model(model)))
+    reader = find_data(model, evaluation.kind, data, columns, recipe, split)
+    console, done = Console(stderr=True), 0
+    with console.status("evaluating", spinner="line") as status:
+
+        def progress(count: int) -> None:
+            nonlocal done
+            done += count
+            status.update(f"evaluating: {done:,} examples")
+
+        result = evaluation.run(islice(reader, limit), settings, bleu, lowercase, progress)
+    if json:
+        print(json_format.dumps(result, ensure_ascii=False))
+    else:
+        show(result)
+
+
+def find_data(
+    model: Path,
+    kind: "Kind",
+    data: list[str] | None,
+    columns: list[str] | None,
+    recipe: str | None,
+    split: str,
+) -> "Reader":
+    """The examples to evaluate on: given ones, or a split of a recipe, by default of the model's own run."""
+    from clearhead.config.run import RunConfig
+    from clearhead.text.sources import read, read_split
+
+    if split not in ("train", "validation", "test"):
+        raise InputError(f"--split {split} is not a part of any data.\nUse train, validation or test.")
+    part: Split = split  # type: ignore[assignment]
+    if data:
+        named = [int(column) if column.isdigit() else column for column in columns or ()]
+        return read(data[0] if len(data) == 1 else data, kind, named or None, split=part)
+    own = next(
+        (path / "recipe.toml" for path in (model, model.parent) if (path / "recipe.toml").exists()), None
+    )
+    if recipe is None and own is None:
+        raise InputError(
+            f"{model} lies in no run folder, so its data is not known.\nGive --data FILE or --recipe RECIPE."
+        )
+    reader = read_split(RunConfig.read(recipe or str(own)).data, kind, part)
+    if reader is None:
+        raise InputError(f"{recipe or own} has no {split} data.\nGive --data FILE, or another --split.")
+    return reader
+
+
+def show(result: dict[str, Any]) -> None:
+    """The numbers, one a line."""
+    for name, value in result.items():
+        if name == "confusion":
+            width = max(len(label) for label in result["labels"])
+            print("confusion (rows true, columns given)")
+            for label, row in zip(result["labels"], value, strict=True):
+                print(f"  {label:{width}} {' '.join(f'{count:6d}' for count in row)}")
+        elif name != "labels":
+            print(f"{name:16} {value:.4f}" if isinstance(value, float) else f"{name:16} {value}")

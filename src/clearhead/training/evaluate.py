@@ -1,0 +1,237 @@
+"""How good a model is on examples it has not seen: a stream of examples enters, numbers leave.
+
+Nothing is kept but sums, so that a set of any size can be evaluated. Examples longer than the context are
+left out, counted and reported; nothing is cut.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from clearhead.checkpoint import Checkpoint
+from clearhead.config.decoding import DecodingConfig
+from clearhead.data.batches import Batch
+from clearhead.data.collate import Labelled as LabelledBatch
+from clearhead.data.collate import Masked, Pairs, Windows
+from clearhead.data.columns import Column, Ids
+from clearhead.data.frames import document_frame, input_frame, target_frame
+from clearhead.decoding.generate import Generator, tokenizer_of
+from clearhead.errors import DataError, InputError
+from clearhead.text.examples import Example, Kind, Labelled, Pair, Text
+from clearhead.training.losses import logits_of, loss_of
+from clearhead.training.scores import ClassScores, TextScores
+
+GROUP = 512  # examples held at once
+WINDOW = 1024  # tokens of a window where the model has no longest length
+
+Item = TypeVar("Item")
+Progress = Callable[[int], None]
+
+
+class Evaluation:
+    """Evaluates one model; the kind of examples it wants follows from what the model is."""
+
+    def __init__(self, checkpoint: Checkpoint, batch_tokens: int = 4096) -> None:
+        self.checkpoint, self.config, self.batch_tokens = checkpoint, checkpoint.config, batch_tokens
+        self.tokenizer = tokenizer_of(checkpoint.tokenizer)
+        self.source_tokenizer = checkpoint.source_tokenizer or self.tokenizer
+        self.padding = self.tokenizer.specials.padding or 0
+        self.nats = 0.0
+        self.predictions = self.right = self.examples = self.too_long = 0
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of examples that this model is evaluated on."""
+        if self.config.head == "classifier":
+            return "labelled"
+        if self.config.head == "none":
+            raise InputError("This model gives vectors only: there is no answer to be right or wrong.")
+        return "pair" if self.config.shape == "encoder-decoder" else "text"
+
+    @torch.inference_mode()
+    def run(
+        self, examples: Iterable[Example], settings: DecodingConfig | None = None, bleu: str | None = None,
+        lowercase: bool = False, progress: Progress = lambda done: None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """The numbers of a model on some examples; `bleu` is how sacreBLEU cuts words ('none': at spaces)."""
+        if self.kind == "pair":
+            scores = self.translate(
+                examples, settings or DecodingConfig(), TextScores(bleu, lowercase), progress
+            )
+        elif self.kind == "labelled":
+            scores = self.classify(examples, progress)
+        else:
+            scores = (
+                self.guess(examples, progress)
+                if self.config.shape == "encoder"
+                else self.read(examples, progress)
+            )
+        if not self.predictions:
+            raise DataError(
+                f"Nothing could be evaluated: there are no examples, or all {self.too_long} are too long.\n"
+                f"The model's context is {self.config.context} tokens."
+            )
+        loss = self.nats / self.predictions
+        return {
+            "loss": loss,
+            **({} if self.kind == "labelled" else {"perplexity": math.exp(min(loss, 700.0))}),
+            **scores,
+            "examples": self.examples,
+            "predictions": self.predictions,
+            "too_long": self.too_long,
+        }
+
+    def add(self, batch: Batch) -> None:
+        """Adds the loss of a batch to the sums."""
+        loss = loss_of(logits_of(self.checkpoint.module, batch), batch)
+        self.nats += float(loss.total)
+        self.predictions += loss.count
+        self.right += loss.right
+
+    def read(self, examples: Iterable[Example], progress: Progress) -> dict[str, Any]:
+        """A language model, on documents packed into windows of the context that do not overlap."""
+        frame = document_frame(self.tokenizer.specials)
+        n, bytes_read = self.config.context or WINDOW, 0
+        stream: Ids = np.empty(0, np.int64)
+        for group in in_groups(examples):
+            texts = [example for example in group if isinstance(example, Text)]
+            bytes_read += sum(len(example.text.encode()) for example in texts)
+            pieces: list[Ids] = [stream]
+            for example, ids in zip(texts, self.tokenizer.encode_batch([e.text for e in texts]), strict=True):
+                border = (*frame.after, *frame.before) if self.examples else frame.before
+                pieces += [np.array(border if example.starts else (), np.int64), ids]
+                self.examples += example.starts
+            stream = np.concatenate(pieces)
+            whole = (len(stream) - 1) // n * n
+            self.windows(stream[: whole + 1], n)
+            stream = stream[whole:]  # its first token was a target and is now an input
+            progress(len(group))
+        self.windows(np.concatenate([stream, np.array(frame.after or frame.before, np.int64)]), n)
+        return {"bits_per_byte": self.nats / math.log(2) / max(1, bytes_read)}
+
+    def windows(self, stream: Ids, n: int) -> None:
+        """The loss of every window of a stream of tokens."""
+        frame = document_frame(self.tokenizer.specials)
+        windows = Windows(Column.of([stream]), n, frame.before[0], not frame.after, self.padding)
+        step = max(1, self.batch_tokens // n)
+        for first in range(0, max(0, windows.size), step):
+            self.add(windows(np.arange(first, min(first + step, windows.size)), 0))
+
+    def guess(self, examples: Iterable[Example], progress: Progress) -> dict[str, Any]:
+        """A masked language model, on tokens hidden the same way each time; texts are cut at the context."""
+        frame, specials = input_frame(self.tokenizer.specials), self.tokenizer.specials
+        if specials.mask is None:
+            raise InputError(
+                "The tokenizer has no mask token, so nothing can be hidden.\nUse the model's own tokenizer."
+            )
+        room = (self.config.context or WINDOW) - len(frame)
+        for group in in_groups(examples):
+            texts = [example.text for example in group if isinstance(example, Text)]
+            rows = [
+                frame.wrap(ids[at : at + room].tolist())
+                for ids in self.tokenizer.encode_batch(texts)
+                for at in range(0, len(ids), room)
+            ]
+            masked = Masked(
+                Column.of(rows),
+                1,
+                self.tokenizer.size,
+                specials.mask,
+                self.padding,
+                tuple(sorted(specials.ids)),
+            )
+            for chosen in self.by_length([len(row) for row in rows]):
+                self.add(masked(chosen, 0))
+            self.examples += len(texts)
+            progress(len(group))
+        return {"accuracy": self.right / max(1, self.predictions)}
+
+    def translate(
+        self, examples: Iterable[Example], settings: DecodingConfig, scores: TextScores, progress: Progress
+    ) -> dict[str, Any]:
+        """A translator: its loss on the given targets, and the score of its own translations."""
+        generator = Generator(self.checkpoint)
+        for group in in_groups(examples):
+            pairs = self.fitting([example for example in group if isinstance(example, Pair)])
+            if pairs:
+                sources, targets = zip(*(rows for _, rows in pairs), strict=True)
+                batches = Pairs(Column.of(sources), Column.of(targets), self.padding, self.padding)
+                for chosen in self.by_length([max(map(len, rows)) for _, rows in pairs]):
+                    self.add(batches(chosen, 0))
+                written = generator.write([pair.source for pair, _ in pairs], settings)
+                scores.add([best[0].text for best in written], [pair.target for pair, _ in pairs])
+            self.examples += len(pairs)
+            progress(len(group))
+        return scores.result() if scores.count else {}
+
+    def fitting(self, pairs: list[Pair]) -> list[tuple[Pair, tuple[list[int], list[int]]]]:
+        """The pairs that the context has room for, with their framed ids."""
+        from_frame, to_frame = (
+            input_frame(self.source_tokenizer.specials),
+            target_frame(self.tokenizer.specials),
+        )
+        sources = self.source_tokenizer.encode_batch([pair.source for pair in pairs])
+        targets = self.tokenizer.encode_batch([pair.target for pair in pairs])
+        framed = [
+            (pair, (from_frame.wrap(source.tolist()), to_frame.wrap(target.tolist())))
+            for pair, source, target in zip(pairs, sources, targets, strict=True)
+        ]
+        context = self.config.context
+        # The decoder is given all of the target but its end token.
+        kept = [
+            (pair, rows)
+            for pair, rows in framed
+            if context is None or max(len(rows[0]), len(rows[1]) - 1) <= context
+        ]
+        self.too_long += len(framed) - len(kept)
+        return kept
+
+    def classify(self, examples: Iterable[Example], progress: Progress) -> dict[str, Any]:
+        """A classifier."""
+        labels = self.checkpoint.labels or [str(label) for label in range(self.config.classes or 0)]
+        frame, scores = input_frame(self.tokenizer.specials), ClassScores(labels)
+        for group in in_groups(examples):
+            texts = [example for example in group if isinstance(example, Labelled)]
+            if unknown := {example.label for example in texts} - set(labels):
+                raise DataError(
+                    f"The label {min(unknown)!r} is none of the model's: {', '.join(labels)}.\n"
+                    "Evaluate on data with the same labels."
+                )
+            ids = [frame.wrap(row.tolist()) for row in self.tokenizer.encode_batch([e.text for e in texts])]
+            fits = [
+                row for row, tokens in enumerate(ids) if len(tokens) <= (self.config.context or len(tokens))
+            ]
+            numbers = np.array([labels.index(texts[row].label) for row in fits], np.int64)
+            batches = LabelledBatch(Column.of([ids[row] for row in fits]), numbers.__getitem__, self.padding)
+            for chosen in self.by_length([len(ids[row]) for row in fits]):
+                batch = batches(chosen, 0)
+                logits = logits_of(self.checkpoint.module, batch)
+                self.nats += float(loss_of(logits, batch).total)
+                scores.add(
+                    [labels[best] for best in logits.argmax(-1).tolist()],
+                    [labels[n] for n in numbers[chosen]],
+                )
+            self.predictions += len(fits)
+            self.examples += len(fits)
+            self.too_long += len(texts) - len(fits)
+            progress(len(group))
+        return scores.result() if self.examples else {}
+
+    def by_length(self, lengths: list[int]) -> Iterator[np.ndarray[Any, np.dtype[np.int64]]]:
+        """Batches of like length, as numbers of examples."""
+        order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
+        while order:
+            size = max(1, self.batch_tokens // max(1, lengths[order[0]]))
+            yield np.array(order[:size], np.int64)
+            order = order[size:]
+
+
+def in_groups(items: Iterable[Item], size: int = GROUP) -> Iterator[list[Item]]:
+    """Some items at a time."""
+    stream = iter(items)
+    while group := list(islice(stream, size)):
+        yield group

@@ -1,0 +1,48 @@
+"""Losses: a batch and the logits of a model become one number.
+
+    language model, masked     −log P(true token), mean over the tokens to be predicted (N33)
+    encoder-decoder            −log P(y_i given y_<i, x), from i = 2: the start token is not predicted (N35)
+    classifier                 −log P(true class), mean over the texts
+
+Sums and counts are kept apart, so that a mean over many batches is exact whatever the split.
+"""
+
+from dataclasses import dataclass
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from clearhead.data.batches import IGNORE, Batch
+from clearhead.models.build import Model
+from clearhead.models.decoder import Decoder
+from clearhead.models.translator import Translator
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a batch adds to a mean: the sum of −log P in nats, of how many predictions, and the right ones."""
+
+    total: Tensor
+    count: int
+    right: int
+
+
+def logits_of(model: Model, batch: Batch) -> Tensor:
+    """The model's answer to a batch: (b, n, vocabulary), or (b, classes)."""
+    if isinstance(model, Translator):
+        assert batch.source is not None
+        return model(batch.inputs, batch.source, batch.counts, batch.source_counts)
+    if isinstance(model, Decoder):
+        return model(batch.inputs, batch.counts, batch.documents)
+    return model(batch.inputs, batch.counts)
+
+
+def loss_of(logits: Tensor, batch: Batch) -> Loss:
+    """−log P of what a batch says is right, summed in float32."""
+    targets = batch.targets if batch.labels is None else batch.labels
+    assert targets is not None
+    Z, wanted = logits.flatten(0, -2).float(), targets.flatten()
+    total = F.cross_entropy(Z, wanted, ignore_index=IGNORE, reduction="sum")
+    real = wanted != IGNORE
+    right = (Z.detach().argmax(-1) == wanted) & real
+    return Loss(total, int(real.sum()), int(right.sum()))
