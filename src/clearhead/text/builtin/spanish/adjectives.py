@@ -7,7 +7,7 @@ are for.
 
 from dataclasses import dataclass
 
-from clearhead.text.builtin.spanish.inflection import an, comparative, feminine, spanish_plural
+from clearhead.text.builtin.spanish.inflection import an, feminine, spanish_plural
 
 IRREGULAR_PLURALS = {"joven": "jóvenes"}
 
@@ -19,7 +19,6 @@ class Adjective:
     es: tuple[str, str, str, str]
     en: str
     an: str
-    comparative: str
     before: bool = False
 
     @property
@@ -33,7 +32,7 @@ def adjective(spanish: str, english: str) -> Adjective:
     woman = feminine(spanish)
     men = IRREGULAR_PLURALS.get(spanish) or spanish_plural(spanish)
     women = men if woman == spanish else spanish_plural(woman)
-    return Adjective((spanish, woman, men, women), english, an(english), comparative(english))
+    return Adjective((spanish, woman, men, women), english, an(english))
 
 
 LEXICON: dict[str, Adjective] = {}
@@ -95,8 +94,8 @@ NATIONS = adjectives(
     }
 )  # fmt: skip
 GOOD = (
-    Adjective(("buen", "buena", "buenos", "buenas"), "good", "a", "better", before=True),
-    Adjective(("mal", "mala", "malos", "malas"), "bad", "a", "worse", before=True),
+    Adjective(("buen", "buena", "buenos", "buenas"), "good", "a", before=True),
+    Adjective(("mal", "mala", "malos", "malas"), "bad", "a", before=True),
 )
 
 # With estar: how someone or something is now.
@@ -107,6 +106,7 @@ MOODS = adjectives(
         "listo": "ready", "borracho": "drunk", "enamorado": "in love",
     }
 )  # fmt: skip
+BAD_MOODS = tuple(one for one in MOODS if one.en not in ("happy", "ready", "in love"))
 STATES = adjectives({"limpio": "clean", "sucio": "dirty", "roto": "broken"})
 OPENINGS = adjectives({"abierto": "open", "cerrado": "closed"})
 FILLINGS = adjectives({"vacío": "empty", "lleno": "full"})

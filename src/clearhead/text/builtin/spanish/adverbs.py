@@ -2,7 +2,7 @@
 
 from clearhead.text.builtin.spanish.nouns import CITIES, COUNTRIES, IN, ON, SEASONS, Noun
 from clearhead.text.builtin.spanish.nouns import PLACES as PLACE_NOUNS
-from clearhead.text.builtin.spanish.phrases import of, to
+from clearhead.text.builtin.spanish.phrases import to
 
 Both = tuple[str, str]
 
@@ -102,7 +102,6 @@ def _with_article(noun: Noun) -> str:
 
 AT = {noun.es[0]: (f"en {_with_article(noun)}", _there(noun)) for noun in PLACE_NOUNS}
 TO = {noun.es[0]: (to(_with_article(noun)), f"to the {noun.en[0]}") for noun in PLACE_NOUNS}
-FROM = {noun.es[0]: (of(_with_article(noun)), f"from the {noun.en[0]}") for noun in PLACE_NOUNS}
 IN_TOWNS = tuple((f"en {es}", f"in {en}") for es, en in (CITIES | COUNTRIES).items())
 TO_TOWNS = tuple((f"a {es}", f"to {en}") for es, en in (CITIES | COUNTRIES).items())
 

@@ -8,14 +8,14 @@ from clearhead.text.builtin.spanish import adverbs as when
 from clearhead.text.builtin.spanish import events, states
 from clearhead.text.builtin.spanish import nouns as n
 from clearhead.text.builtin.spanish.adverbs import Both
-from clearhead.text.builtin.spanish.clauses import ALWAYS, NEVER, PLAIN, USUALLY, Clause, state
+from clearhead.text.builtin.spanish.clauses import ALWAYS, NEVER, NOT, PLAIN, USUALLY, Clause, state
 from clearhead.text.builtin.spanish.deeds import ACTIONS, EVENTS, MISHAPS, WASHING, WORKS
 from clearhead.text.builtin.spanish.events import SURE
-from clearhead.text.builtin.spanish.experience import likes
-from clearhead.text.builtin.spanish.phrases import STRONG, Dice, Phrase, and_, explicit, person
+from clearhead.text.builtin.spanish.experience import likes_in_general
+from clearhead.text.builtin.spanish.phrases import Dice, Phrase, and_, explicit, person
 from clearhead.text.builtin.spanish.predicates import CALM, PLANS, TELLING, Make, a_person, objects
 from clearhead.text.builtin.spanish.statements import Sentence
-from clearhead.text.builtin.spanish.subordinate import another, reason
+from clearhead.text.builtin.spanish.subordinate import BUYING, another, reason
 from clearhead.text.builtin.spanish.things import a_thing
 from clearhead.text.builtin.spanish.verbs import (
     FUTURE,
@@ -25,6 +25,7 @@ from clearhead.text.builtin.spanish.verbs import (
     PROGRESSIVE,
     QUERER,
     SER,
+    TENER,
     action,
 )
 
@@ -39,9 +40,7 @@ def and_another(dice: Dice) -> Sentence:
     if which < 0.45:
         first, second = both_do(dice, subject, other)
     elif which < 0.6:
-        first, second = (
-            likes(dice, who._replace(es=STRONG.get(who.ref, who.es))) for who in (subject, other)
-        )
+        first, second = likes_in_general(dice, subject), likes_in_general(dice, other)
     else:
         fact = dice.pick(PARALLEL)
         told = fact(dice, subject, SURE)
@@ -67,11 +66,14 @@ def both_do(dice: Dice, subject: Phrase, other: Phrase) -> tuple[Both, Both]:
 
 def but_not(dice: Dice) -> Sentence:
     """What someone wants, and what stands in the way: quiero comprar un coche, pero no tengo dinero."""
-    subject = person(dice)
-    es, en, _ = events.doing(dice, subject)
-    tense = PRESENT if dice.chance(0.6) else PAST
+    subject, tense = person(dice), PRESENT if dice.chance(0.6) else PAST
+    if dice.chance(0.25):
+        es, en, _ = events.doing(dice, subject, PLANS, BUYING)
+        second = state(Clause(subject.silent(), TENER, tense, " dinero", " money", NOT))
+    else:
+        es, en, _ = events.doing(dice, subject)
+        second = reason(dice, subject.silent(), tense, True)
     first = state(Clause(subject, QUERER, tense, f" {es}", f" to {en}"))
-    second = reason(dice, subject.silent(), tense, True)
     return f"{first[0]}, pero {second[0]}", f"{first[1]}, but {second[1]}", "."
 
 
@@ -155,7 +157,7 @@ CHORES = tuple(
     frame
     for frame in WORKS
     if frame.verb.infinitive
-    in ("leer", "escribir", "lavar", "limpiar", "escuchar", "tocar", "llamar", "beber", "abrir", "cerrar")
+    in ("leer", "escribir", "lavar", "limpiar", "escuchar", "tocar", "llamar", "beber")
 )
 
 

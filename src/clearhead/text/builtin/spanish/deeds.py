@@ -120,7 +120,6 @@ WORKS = (
     Frame(action("cuidar", "take took taken + care of"), a_person),
     Frame(action("hacer", "do did done"), among((("los deberes", "the homework"),)), SOON),
     Frame(action("hacer", "make made"), among((("la cama", "the bed"),)), SOON),
-    Frame(action("hacer", "exercise"), among((("ejercicio", ""),))),
     Frame(action("montar", "ride rode ridden"), among(MOUNTS)),
     Frame(action("tomar", "take took taken"), among(RIDES)),
     Frame(action("abrir", "open"), objects(n.OPENABLE), SOON),
@@ -136,6 +135,7 @@ PASTIMES = (
     Frame(action("jugar", "play"), activity(OUTSIDE + at("casa escuela"))),
     Frame(action("cantar", "sing sang sung"), activity(STAGES, "bien mal")),
     Frame(action("bailar", "dance"), activity(STAGES, "bien mal mucho")),
+    Frame(action("entrenar", "train"), activity(at("parque piscina playa escuela"), "mucho")),
     Frame(action("nadar", "swim swam swum"), activity(WATERS, "bien rápido mucho")),
     Frame(action("correr", "run ran run"), activity(OUTSIDE, "rápido mucho")),
     Frame(action("caminar", "walk"), activity(WALKS, "rápido despacio mucho")),
@@ -164,6 +164,7 @@ TRAVELS = (
     Frame(action("volver", "come came come + back"), among(RETURNS + RETURNS + TO_TOWNS)),
     Frame(action("viajar", "travel traveled"), among(TO_TOWNS), LONG),
     Frame(action("venir", "come came come"), among((HOME_TO, SCHOOL_TO, ("a la fiesta", "to the party")))),
+    Frame(action("llegar", "arrive"), among(AT_HOURS), ROUTINE),
     Frame(action("salir", "go went gone + out"), activity(()), ROUTINE),
 )  # fmt: skip
 
@@ -195,7 +196,7 @@ EVENTS = (
     Frame(action("terminar", "finish"), objects(n.READING), ANY),
     Frame(action("terminar", "finish"), among(TASKS), ANY),
     Frame(action("empezar", "start"), objects(n.READING), ANY),
-    Frame(action("llegar", "arrive"), among((("", ""), *EARLY, *AT_HOURS))),
+    Frame(action("llegar", "arrive"), among((("", ""), *EARLY))),
     Frame(action("pagar", "pay paid + for"), objects(n.CLOTHES + n.VEHICLES + n.COUNTED_FOOD)),
     Frame(action("pedir", "order"), objects(n.SNACKS, n.DRINKS + n.DISHES)),
     Frame(action("traer", "bring brought"), objects(n.CARRIED + n.SNACKS, n.DRINKS)),

@@ -177,10 +177,9 @@ def habit(dice: Dice, subject: Phrase, front: bool = False, moods: tuple[Mood, .
         return clause(subject, deed, PRESENT, dice.pick(moods)), None
     if front and dice.chance(0.1):
         return clause(subject, deed, PRESENT), ("a veces", "sometimes")
-    mood = NOT if dice.chance(0.12) else PLAIN
-    return placed(
-        dice, clause(subject, deed, PRESENT, mood), HABITS[frame.span], 1.0, front and not mood.denies
-    )
+    if dice.chance(0.12):
+        return placed(dice, clause(subject, deed, PRESENT, NOT), NEUTRAL, 1.0, False)
+    return placed(dice, clause(subject, deed, PRESENT), HABITS[frame.span], 1.0, front)
 
 
 def used_to(dice: Dice, subject: Phrase, front: bool = False) -> Timed:

@@ -7,7 +7,18 @@ from clearhead.text.builtin.spanish import events, states
 from clearhead.text.builtin.spanish import nouns as n
 from clearhead.text.builtin.spanish.adverbs import Both
 from clearhead.text.builtin.spanish.clauses import ALSO, NO_LONGER, NOT, PLAIN, STILL, Mood
-from clearhead.text.builtin.spanish.phrases import THAT, THE, THIS, Dice, Phrase, genitive, joined, person, to
+from clearhead.text.builtin.spanish.phrases import (
+    STRONG,
+    THAT,
+    THE,
+    THIS,
+    Dice,
+    Phrase,
+    genitive,
+    joined,
+    person,
+    to,
+)
 from clearhead.text.builtin.spanish.predicates import GENERAL, OWN, OWNED, Style, thing
 from clearhead.text.builtin.spanish.statements import Sentence
 from clearhead.text.builtin.spanish.verbs import PAST, PRESENT, state
@@ -46,9 +57,9 @@ def liked(dice: Dice, who: Phrase) -> tuple[str, str, int]:
 def likes(dice: Dice, who: Phrase, asked: bool = False) -> Both:
     """What someone likes or loves, told or asked."""
     verb = LIKE if dice.chance(0.75) else LOVE
+    mood: Mood = NOT if verb is LIKE and dice.chance(0.25) else PLAIN if asked or dice.chance(0.9) else ALSO
     tense = PRESENT if dice.chance(0.8) else PAST
     es, en, number = liked(dice, who)
-    mood: Mood = NOT if verb is LIKE and dice.chance(0.25) else PLAIN if asked or dice.chance(0.9) else ALSO
     group = verb.en[tense][who.ref.english_person]
     spanish = f"{to_whom(who, mood.es)} {verb.es[tense][number]} {es}"
     if asked:
@@ -56,6 +67,17 @@ def likes(dice: Dice, who: Phrase, asked: bool = False) -> Both:
     if mood.denies:
         return spanish, f"{who.en}{group.denies}{group.denied} {en}"
     return spanish, f"{who.en}{mood.en}{group.main} {en}"
+
+
+def likes_in_general(dice: Dice, who: Phrase) -> Both:
+    """A mí me gusta el té: the person is said, for another likes something else."""
+    phrase, plural = states.generic(dice)
+    who = who._replace(es=STRONG.get(who.ref, who.es))
+    likes_it = LIKE.en[PRESENT][who.ref.english_person].main
+    return (
+        f"{to_whom(who, '')} {LIKE.es[PRESENT][5 if plural else 2]} {phrase.es}",
+        f"{who.en}{likes_it} {phrase.en}",
+    )
 
 
 def liking(dice: Dice) -> Sentence:

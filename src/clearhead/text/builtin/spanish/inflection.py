@@ -26,7 +26,7 @@ def spanish_plural(word: str) -> str:
 def _plural_of_one(word: str) -> str:
     if word.endswith("z"):
         return word[:-1] + "ces"
-    if word.endswith("s") and word[-2] not in "áéíóú":
+    if word.endswith("s") and word[-2] not in "áéíóú" and sum(letter in VOWELS for letter in word) > 1:
         return word
     if word[-1] in "aeiouáéó":
         return word + "s"
@@ -36,9 +36,11 @@ def _plural_of_one(word: str) -> str:
 
 
 def feminine(adjective: str) -> str:
-    """Rojo, roja; trabajador, trabajadora; francés, francesa; grande stays."""
+    """Rojo, roja; trabajador, trabajadora; francés, francesa; español, española; grande stays."""
     if adjective.endswith("o"):
         return adjective[:-1] + "a"
+    if adjective.endswith("ñol"):
+        return adjective + "a"
     if adjective.endswith("dor") or adjective[-2:] in ("és", "án", "ín"):
         return adjective[:-2] + adjective[-2].translate(PLAIN) + adjective[-1] + "a"
     return adjective
@@ -59,23 +61,32 @@ def an(word: str) -> str:
 
 
 def comparative(adjective: str) -> str:
-    """Taller, happier, bigger, more expensive."""
-    if adjective.endswith("y") and adjective != "shy":
-        return adjective[:-1] + "ier"
-    if (
-        sum(letter in VOWELS for letter in adjective.removesuffix("e")) > 1
-        and adjective not in SHORT_SOUNDING
-    ):
+    """Taller, lazier, bigger, more expensive."""
+    if adjective in LONG_SOUNDING or (_syllables(adjective) > 1 and not adjective.endswith(("y", "quiet"))):
         return "more " + adjective
+    if adjective.endswith("y") and adjective[-2] not in VOWELS and adjective != "shy":
+        return adjective[:-1] + "ier"
     return _doubled(adjective) + ("r" if adjective.endswith("e") else "er")
 
 
-SHORT_SOUNDING = {"poor", "cheap", "weak", "sweet", "clean", "young", "quiet", "round", "great", "loud"}
+LONG_SOUNDING = {"fun", "bored", "tired"}
+STRESSED_AT_THE_END = {"forget", "prefer"}
+
+
+def _syllables(word: str) -> int:
+    """Groups of vowels, not counting a silent e."""
+    spoken = word.removesuffix("e")
+    return sum(
+        letter in VOWELS and (k == 0 or spoken[k - 1] not in VOWELS) for k, letter in enumerate(spoken)
+    )
 
 
 def _doubled(word: str) -> str:
-    short = len(word) > 2 and word[-1] not in "aeiouwxy" and word[-2] in VOWELS and word[-3] not in VOWELS
-    return word + word[-1] if short and sum(letter in VOWELS for letter in word) == 1 else word
+    """Double a last consonant after one short vowel: swim, swimm; big, bigg; but visit, clean."""
+    ends_short = (
+        len(word) > 2 and word[-1] not in "aeiouwxy" and word[-2] in VOWELS and word[-3] not in VOWELS
+    )
+    return word + word[-1] if ends_short and (_syllables(word) == 1 or word in STRESSED_AT_THE_END) else word
 
 
 @dataclass(frozen=True, slots=True)

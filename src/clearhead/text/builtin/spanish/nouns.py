@@ -25,7 +25,7 @@ from clearhead.text.builtin.spanish.inflection import an, english_plural, spanis
 ENGLISH_PLURALS = {
     "man": "men", "woman": "women", "child": "children", "police officer": "police officers", "mouse": "mice",
     "tomato": "tomatoes", "potato": "potatoes", "scarf": "scarves", "knife": "knives", "foot": "feet",
-    "tooth": "teeth", "shelf": "shelves", "father": "parents", "grandfather": "grandparents",
+    "tooth": "teeth", "stomach": "stomachs", "father": "parents", "grandfather": "grandparents",
 }  # fmt: skip
 SPANISH_PLURALS = {"examen": "exámenes", "jersey": "jerséis"}
 EL_BEFORE_FEMININE = {"agua", "aula", "águila", "hacha"}  # a stressed a asks for el and un
@@ -96,6 +96,7 @@ FAMILY = nouns(
 )  # fmt: skip
 NEAR = called("padre madre hermano hermana hijo hija abuelo abuela tío tía primo amigo")
 RELATIVES = called("padre hermano hermana hijo hija abuelo primo amigo vecino")  # also in the plural
+PEERS = called("hermano hermana primo amigo")
 MANY_RELATIVES = called("hermano hermana hijo hija primo amigo")  # also in numbers
 
 # Each profession with its feminine, for "Ana es abogada"; the second table does not change.
@@ -137,7 +138,7 @@ FRUITS = nouns(
     SIZES + PRICES + adj.called("dulce"),
     {
         "la manzana": "apple", "la naranja": "orange", "el plátano": "banana", "la pera": "pear",
-        "la uva": "grape", "la fresa": "strawberry", "el limón": "lemon", "el tomate": "tomato",
+        "el melón": "melon", "la fresa": "strawberry", "el limón": "lemon", "el tomate": "tomato",
     },
 )  # fmt: skip
 SNACKS = nouns(
@@ -304,7 +305,6 @@ SERVICES = nouns(
     },
 )  # fmt: skip
 PLACES = BUILDING + ROOMS + SERVICES
-SCHOOL = noun("la escuela", "school")
 OPEN_HOURS = called(
     "museo biblioteca restaurante mercado teatro castillo tienda banco farmacia panadería piscina cafetería"
 )

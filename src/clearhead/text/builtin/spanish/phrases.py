@@ -280,8 +280,8 @@ def third(dice: Dice) -> Phrase:
     return dice.pick(THIRD_PRONOUN) if dice.chance(0.25) else somebody(dice)
 
 
-def relatives(dice: Dice) -> Phrase:
+def relatives(dice: Dice, nouns: tuple[Noun, ...] = MANY_RELATIVES) -> Phrase:
     """A number of relatives, for "I have two sisters"."""
-    noun = dice.pick(MANY_RELATIVES)
+    noun = dice.pick(nouns)
     determiner = A if dice.chance(0.4) else dice.pick(FEW) if dice.chance(0.7) else MANY
     return joined(noun, determiner, 0 if determiner is A else 1, None, True)

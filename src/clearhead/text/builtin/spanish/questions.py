@@ -10,6 +10,7 @@ from clearhead.text.builtin.spanish.clauses import ALREADY, NOT, PLAIN, STILL, C
 from clearhead.text.builtin.spanish.deeds import EVENTS, MISHAPS, SIGHTINGS, WORKS
 from clearhead.text.builtin.spanish.events import SURE
 from clearhead.text.builtin.spanish.experience import likes
+from clearhead.text.builtin.spanish.inflection import comparative
 from clearhead.text.builtin.spanish.phrases import (
     HE,
     NAMES,
@@ -124,4 +125,4 @@ def _older(dice: Dice, first: Phrase, second: Phrase) -> Sentence:
     adjective = dice.pick(adj.PEOPLE)
     word = adjective.es[1 if first.ref.form == second.ref.form == 1 else 0]
     es = f"quién es más {word}, {or_(first.es, second.es)}"
-    return es, f"who is {adjective.comparative}, {first.en} or {second.en}", "?"
+    return es, f"who is {comparative(adjective.en)}, {first.en} or {second.en}", "?"

@@ -11,6 +11,7 @@ from clearhead.text.builtin.spanish.phrases import (
     HE,
     MY,
     OUR,
+    PEOPLE_IN_GENERAL,
     THE,
     THEY_M,
     THIS,
@@ -43,11 +44,12 @@ ANYONE = (
     Phrase("alguien", "someone", HE._replace(own=None)),
     Phrase("nadie", "nobody", HE._replace(own=None)),
     Phrase("todos", "everyone", THEY_M._replace(english_person=2, own=None)),
+    PEOPLE_IN_GENERAL,
 )
 
 
 def anyone(dice: Dice) -> Sentence:
-    """What someone, nobody or everyone did or will do."""
+    """What someone, nobody, everyone or people did or will do."""
     subject = dice.pick(ANYONE)
     if dice.chance(0.7):
         return told_at(events.past(dice, subject, moods=(PLAIN,)))

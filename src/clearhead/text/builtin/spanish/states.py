@@ -13,6 +13,7 @@ from clearhead.text.builtin.spanish.clauses import (
     NO_LONGER,
     NOT,
     NOT_YET,
+    ONLY,
     PLAIN,
     STILL,
     Clause,
@@ -81,7 +82,9 @@ from clearhead.text.builtin.spanish.verbs import (
 )
 
 LASTING: tuple[Mood, ...] = urn({PLAIN: 12, NOT: 3, NOT_YET: 1, NO_LONGER: 1, STILL: 1, ALSO: 1, NEITHER: 1})
+WANTING: tuple[Mood, ...] = (*LASTING, ONLY)
 STANDING: tuple[Mood, ...] = urn({PLAIN: 12, NOT: 4, ALSO: 1, NEITHER: 1})
+CHILDREN = ("boy", "boys", "girl", "girls", "child", "children", "son", "sons", "daughter", "daughters")
 HAD = (("tiempo", "time"), ("dinero", "money"), ("trabajo", "work"))
 NEEDED = (*HAD, ("ayuda", "help"))
 THOUGHTS = n.IDEAS + n.called("pregunta problema examen")
@@ -95,7 +98,8 @@ def has(dice: Dice, subject: Phrase, moods: tuple[Mood, ...] = LASTING) -> Claus
     mood = dice.pick(moods)
     which = dice.random()
     if which < 0.15 and not mood.denies:
-        phrase = relatives(dice)
+        is_child = subject.en.endswith(CHILDREN)
+        phrase = relatives(dice, n.PEERS) if is_child else relatives(dice)
     elif which < 0.25:
         es, en = dice.pick(HAD)
         much = dice.chance(0.4)
@@ -112,7 +116,7 @@ def has(dice: Dice, subject: Phrase, moods: tuple[Mood, ...] = LASTING) -> Claus
 WANTED: tuple[Style, ...] = ((A, 0), (A, 0), (COUNT, 1), (THIS, 0), (THAT, 0))
 
 
-def wants(dice: Dice, subject: Phrase, moods: tuple[Mood, ...] = LASTING) -> Clause:
+def wants(dice: Dice, subject: Phrase, moods: tuple[Mood, ...] = WANTING) -> Clause:
     """What someone wants or needs."""
     mood = dice.pick(moods)
     verb = QUERER if dice.chance(0.6) else NECESITAR
@@ -326,6 +330,12 @@ def mood_of(dice: Dice, subject: Phrase, moods: tuple[Mood, ...] = LASTING) -> C
     """How someone is now: estar. Without a known gender only words that show none."""
     adjective = dice.pick(adj.MOODS if subject.ref.form >= 0 else STEADY_MOODS)
     return described(dice, subject, ESTAR_BE, adjective, dice.pick(moods), dice.pick(STATE_TENSES))
+
+
+def bad_mood_of(dice: Dice, subject: Phrase, tense: int) -> Clause:
+    """How someone is who would rather do nothing."""
+    adjective = dice.pick(adj.BAD_MOODS if subject.ref.form >= 0 else adj.called("triste"))
+    return described(dice, subject, ESTAR_BE, adjective, PLAIN, tense)
 
 
 def character_of(dice: Dice, subject: Phrase, moods: tuple[Mood, ...] = STANDING) -> Clause:

@@ -30,6 +30,7 @@ from clearhead.text.builtin.spanish.statements import Sentence
 from clearhead.text.builtin.spanish.things import described
 from clearhead.text.builtin.spanish.verbs import (
     BELIEVE,
+    DEBER,
     FUTURE,
     PAST,
     PODER,
@@ -62,7 +63,13 @@ def another(dice: Dice, subject: Phrase) -> Phrase:
     return phrase._replace(ref=phrase.ref._replace(own=None))
 
 
-LACKED = (("tiempo", "time"), ("dinero", "money"))
+HINDRANCES = (
+    ("frío", "cold"),
+    ("calor", "hot"),
+    ("sueño", "sleepy"),
+    ("miedo", "scared"),
+    ("prisa", "in a hurry"),
+)
 DUTIES = (
     ("trabajar", "work"),
     ("estudiar", "study"),
@@ -76,13 +83,14 @@ def reason(dice: Dice, subject: Phrase, tense: int, hinders: bool) -> Both:
     """A state of the subject, now or then, that explains why something was done, or what hindered it."""
     which = dice.random()
     if which < 0.4:
-        es, _, en = dice.pick(states.FEELINGS)
+        es, en = dice.pick(HINDRANCES) if hinders else dice.pick(states.FEELINGS)[::2]
         return state(Clause(subject, TENER_BE, tense, f" {es}", f" {en}"))
+    if which < 0.7 and hinders:
+        return state(states.bad_mood_of(dice, subject, tense))
     if which < 0.7:
         return state(states.mood_of(dice, subject, SURE)._replace(tense=tense))
     if which < 0.85 and hinders:
-        es, en = dice.pick(LACKED)
-        return state(Clause(subject, TENER, tense, f" {es}", f" {en}", NOT))
+        return state(Clause(subject, TENER, tense, " tiempo", " time", NOT))
     es, en = dice.pick(DUTIES)
     return state(Clause(subject, TENER, tense, f" que {es}", f" to {en}"))
 
@@ -241,6 +249,18 @@ def thought(dice: Dice, subject: Phrase, moods: tuple[Mood, ...] = MAYBE) -> Cla
     return dice.pick(SAID)(dice, subject, moods)
 
 
+RESOLUTIONS = (
+    (PODER, "", "", FUTURE), (TENER, " que", " to", PRESENT), (TENER, " que", " to", FUTURE),
+    (DEBER, "", "", PRESENT), (QUERER, "", " to", PRESENT),
+)  # fmt: skip
+
+
+def resolution(dice: Dice, subject: Phrase) -> Clause:
+    """What someone may think of himself: that he must, will have to, will be able to."""
+    (verb, que, to, tense), (es, en, _) = dice.pick(RESOLUTIONS), events.doing(dice, subject)
+    return Clause(subject, verb, tense, f"{que} {es}", f"{to} {en}")
+
+
 def that(dice: Dice) -> Sentence:
     """What someone says, said, thinks, believes or knows of himself or another."""
     subject, verb = person(dice), dice.pick(OPINIONS)
@@ -250,7 +270,8 @@ def that(dice: Dice) -> Sentence:
         second = state(dice.pick(SAID)(dice, other, MAYBE)._replace(tense=PAST))
     else:
         first = state(Clause(subject, verb, PRESENT))
-        second = state(thought(dice, other))
+        about_self = other.en == subject.ref.subject and verb is not SAY
+        second = state(resolution(dice, other) if about_self else thought(dice, other))
     return f"{first[0]} que {second[0]}", f"{first[1]} that {second[1]}", "."
 
 

@@ -8,6 +8,7 @@ from clearhead.text.builtin.spanish import nouns as n
 from clearhead.text.builtin.spanish import states
 from clearhead.text.builtin.spanish.adverbs import SPOTS, at
 from clearhead.text.builtin.spanish.clauses import ALSO, NOT, PLAIN, Clause, Mood
+from clearhead.text.builtin.spanish.inflection import comparative
 from clearhead.text.builtin.spanish.phrases import (
     FEW,
     HE,
@@ -234,7 +235,7 @@ def compares(dice: Dice) -> Sentence:
     if dice.chance(0.3):
         es, en = f" tan {word} como {es}", f" as {adjective.en} as {en}"
     else:
-        es, en = f" más {word} que {es}", f" {adjective.comparative} than {en}"
+        es, en = f" más {word} que {es}", f" {comparative(adjective.en)} than {en}"
     return told(Clause(subject, verb, PRESENT, es, en, dice.pick((PLAIN, PLAIN, PLAIN, NOT))))
 
 

@@ -242,7 +242,7 @@ CONOCER, SABER, AMAR = (
     state("saber", "know knew known"),
     state("querer", "love"),
 )
-PREFERIR, ODIAR = state("preferir", "prefer preferred"), state("odiar", "hate")
+PREFERIR, ODIAR = state("preferir", "prefer"), state("odiar", "hate")
 ENTENDER, RECORDAR = state("entender", "understand understood"), state("recordar", "remember")
 VIVIR, COSTAR, FEEL_LIKE = (
     state("vivir", "live"),

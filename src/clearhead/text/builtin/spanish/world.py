@@ -32,17 +32,17 @@ WHEN = {
 SOMEWHERE = (("", ""), *((f" {es}", f" {en}") for es, en in (*when.IN_TOWNS, ("aquí", "here"))))
 
 
-def weather(dice: Dice, tense: int) -> Both:
-    """What the weather is, was or will be like."""
+def weather(dice: Dice, tense: int, denied: float = 0.0) -> Both:
+    """What the weather is, was or will be like, or what it is not."""
     es, en = dice.pick(WEATHER[tense])
     it_is, it_is_not = IT_IS[tense]
-    return (f"no {es}", f"{it_is_not} {en}") if dice.chance(0.2) else (es, f"{it_is} {en}")
+    return (f"no {es}", f"{it_is_not} {en}") if dice.chance(denied) else (es, f"{it_is} {en}")
 
 
 def weather_report(dice: Dice) -> Sentence:
     """The weather, somewhere, sometime."""
     tense = dice.pick((PRESENT, PAST, FUTURE))
-    es, en = weather(dice, tense)
+    es, en = weather(dice, tense, 0.2)
     where, there = dice.pick(SOMEWHERE)
     day, in_english = dice.pick(WHEN[tense])
     if dice.chance(0.5):
