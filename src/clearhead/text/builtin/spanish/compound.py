@@ -58,6 +58,8 @@ def both_do(dice: Dice, subject: Phrase, other: Phrase) -> tuple[Both, Both]:
         tense, frame, styles = PAST, dice.pick(WORKS + EVENTS + MISHAPS), TELLING
     first = events.clause(subject, frame.deed(dice, subject, styles), tense)
     second = events.clause(other, frame.deed(dice, other, styles), tense)
+    if first.en == second.en:
+        return both_do(dice, subject, other)
     if tense == PAST:
         often = 1.0 if frame.verb.unclear[subject.ref.person] or frame.verb.unclear[other.ref.person] else 0.3
         second, _ = events.placed(dice, second, events.PASTS[frame.span], often, False)
@@ -120,7 +122,7 @@ PURPOSES: dict[str, tuple[tuple[str, str, Make], ...]] = {
     "piscina": (("nadar", "swim", nothing_more),),
     "restaurante": (("cenar", "have dinner", nothing_more), ("comer", "eat", objects((), n.DISHES))),
     "cocina": (
-        ("cocinar", "cook", objects((), n.DISHES)),
+        ("cocinar", "cook", objects((), n.COOKED)),
         ("preparar la cena", "prepare dinner", nothing_more),
     ),
     "hospital": (("visitar", "visit", a_person), ("ver", "see", a_person)),

@@ -4,7 +4,7 @@ A table says the Spanish noun with its article, which shows the gender, and the 
 either side stands for two words of the other.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clearhead.text.builtin.spanish import adjectives as adj
 from clearhead.text.builtin.spanish.adjectives import (
@@ -171,6 +171,7 @@ DRINKS = nouns(
         "la cerveza": "beer", "el zumo de naranja": "orange juice", "la limonada": "lemonade",
     },
 )  # fmt: skip
+COOKED = called("carne pescado arroz sopa pollo pasta")
 EDIBLE = DISHES + called("pan queso chocolate jamón fruta")
 SERVED = called("sopa arroz carne pescado pollo pasta café té leche")
 
@@ -178,6 +179,10 @@ SERVED = called("sopa arroz carne pescado pollo pasta café té leche")
 
 BOOKS = nouns(CONTENT + AGES, {"el libro": "book", "la revista": "magazine", "la novela": "novel"})
 READING = BOOKS + nouns(CONTENT + AGES, {"el poema": "poem", "el cuento": "story", "el artículo": "article"})
+WRITTEN = tuple(
+    replace(one, adjectives=adj.called("interesante largo divertido"))
+    for one in called("libro novela poema cuento artículo")
+)
 MAIL = nouns(adj.called("largo"), {"la carta": "letter", "el mensaje": "message", "la postal": "postcard"})
 CLOTHES = nouns(
     THINGS + adj.called("limpio sucio elegante"),
@@ -280,11 +285,13 @@ COUNTED_FOOD = FRUITS + SNACKS
 BUILDING = nouns(
     BUILDINGS,
     {
-        "el parque": "park", "el museo": "museum", "la biblioteca": "library", "el restaurante": "restaurant",
-        "la iglesia": "church", "el mercado": "market", "el hotel": "hotel", "el teatro": "theater",
-        "la plaza": "square", "el castillo": "castle", "la calle": "street", "el jardín": "garden",
-        "el pueblo": "village", "la ciudad": "city", "el puente": "bridge", "la isla": "island",
+        "el museo": "museum", "la biblioteca": "library", "el restaurante": "restaurant",
+        "la iglesia": "church", "el mercado": "market", "el hotel": "hotel", "el teatro": "theater", "el castillo": "castle",
+        "la calle": "street", "el pueblo": "village", "la ciudad": "city", "el puente": "bridge",
     },
+) + nouns(
+    SIZES + LOOKS + adj.called("tranquilo famoso"),
+    {"el parque": "park", "la plaza": "square", "el jardín": "garden", "la isla": "island"},
 )  # fmt: skip
 ROOMS = nouns(
     SIZES + LOOKS + AGES,

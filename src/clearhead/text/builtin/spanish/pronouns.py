@@ -161,7 +161,7 @@ STORIES = (
     Story(WRITE, SEND, n.MAIL, "and"),
     Story(BUY, READ, n.BOOKS, "and"),
     Story(RECEIVE, READ, n.MAIL, "and"),
-    Story(COOK, EAT, n.DISHES, "and", True),
+    Story(COOK, EAT, n.COOKED, "and", True),
     Story(BREAK, REPAIR, n.called("reloj cámara juguete ordenador móvil"), "but"),
     Story(BUY, WASH, n.LAUNDRY, "and"),
 )

@@ -252,7 +252,9 @@ def feels(dice: Dice, subject: Phrase, moods: tuple[Mood, ...] = LASTING) -> Cla
     else:
         es, en = dice.pick((("razón", "right"), ("suerte", "lucky"), ("cuidado", "careful")))
         mood = dice.pick((PLAIN, PLAIN, NOT))
-    return Clause(subject, TENER_BE, dice.pick(STATE_TENSES), f" {es}", f" {en}", mood, "", which < 0.8)
+    return Clause(
+        subject, TENER_BE, dice.pick(STATE_TENSES), f" {es}", f" {en}", mood, "", not 0.8 <= which < 0.88
+    )
 
 
 CHILDHOOD = tuple((n.COUNTING | n.TEENS).items())

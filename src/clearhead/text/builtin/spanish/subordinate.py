@@ -9,7 +9,7 @@ from clearhead.text.builtin.spanish import events, states
 from clearhead.text.builtin.spanish import nouns as n
 from clearhead.text.builtin.spanish.adverbs import Both
 from clearhead.text.builtin.spanish.clauses import ALWAYS, NEVER, NOT, PLAIN, Clause, Mood, state
-from clearhead.text.builtin.spanish.deeds import ACTIONS, EVENTS, MISHAPS, TRAVELS, WORKS
+from clearhead.text.builtin.spanish.deeds import ACTIONS, EVENTS, MISHAPS, ROUTINES, TRAVELS, WORKS
 from clearhead.text.builtin.spanish.events import SURE
 from clearhead.text.builtin.spanish.phrases import (
     ANY_PRONOUN,
@@ -57,7 +57,12 @@ def another(dice: Dice, subject: Phrase) -> Phrase:
     """A second subject, with nothing of its own, so that su stays with the first."""
     if subject.ref.person in (2, 5) and dice.chance(0.3):
         return dice.pick(SPEAKERS)
-    phrase = dice.pick(NAMES) if dice.chance(0.6) else relative(dice, deep=False)
+    if subject.en in ("he", "she"):
+        phrase = dice.pick([name for name in NAMES if name.ref.form != subject.ref.form])
+    elif dice.chance(0.6):
+        phrase = dice.pick(NAMES)
+    else:
+        phrase = relative(dice, deep=False)
     while clashes(subject, phrase):
         phrase = dice.pick(NAMES)
     return phrase._replace(ref=phrase.ref._replace(own=None))
@@ -82,17 +87,26 @@ DUTIES = (
 def reason(dice: Dice, subject: Phrase, tense: int, hinders: bool) -> Both:
     """A state of the subject, now or then, that explains why something was done, or what hindered it."""
     which = dice.random()
+    if not hinders:
+        es, _, en = dice.pick(states.FEELINGS)
+        feeling = Clause(subject, TENER_BE, tense, f" {es}", f" {en}")
+        return state(feeling if which < 0.5 else states.mood_of(dice, subject, SURE)._replace(tense=tense))
     if which < 0.4:
-        es, en = dice.pick(HINDRANCES) if hinders else dice.pick(states.FEELINGS)[::2]
+        es, en = dice.pick(HINDRANCES)
         return state(Clause(subject, TENER_BE, tense, f" {es}", f" {en}"))
-    if which < 0.7 and hinders:
-        return state(states.bad_mood_of(dice, subject, tense))
     if which < 0.7:
-        return state(states.mood_of(dice, subject, SURE)._replace(tense=tense))
-    if which < 0.85 and hinders:
+        return state(states.bad_mood_of(dice, subject, tense))
+    if which < 0.85:
         return state(Clause(subject, TENER, tense, " tiempo", " time", NOT))
     es, en = dice.pick(DUTIES)
     return state(Clause(subject, TENER, tense, f" que {es}", f" to {en}"))
+
+
+INTENDED = tuple(
+    frame
+    for frame in ACTIONS + TRAVELS + EVENTS + ROUTINES
+    if frame.verb.infinitive not in ("recibir", "ganar", "encontrar")
+)
 
 
 def because(dice: Dice) -> Sentence:
@@ -101,7 +115,7 @@ def because(dice: Dice) -> Sentence:
     moods: tuple[Mood, ...] = (NOT,) if hinders else SURE
     which = dice.random()
     if which < 0.5:
-        first = events.past(dice, subject, moods=moods)[0]
+        first = events.past(dice, subject, moods=moods, frames=INTENDED)[0]
     elif which < 0.7:
         first = events.progress(dice, subject, moods=moods)
     else:
@@ -115,7 +129,7 @@ def because(dice: Dice) -> Sentence:
     elif which < 0.85:
         second = weather(dice, tense)
     else:
-        second = state(states.mood_of(dice, another(dice, subject), SURE)._replace(tense=tense))
+        second = state(states.bad_mood_of(dice, another(dice, subject), tense))
     es, en = state(first)
     return f"{es} porque {second[0]}", f"{en} because {second[1]}", "."
 
@@ -251,7 +265,7 @@ def thought(dice: Dice, subject: Phrase, moods: tuple[Mood, ...] = MAYBE) -> Cla
 
 RESOLUTIONS = (
     (PODER, "", "", FUTURE), (TENER, " que", " to", PRESENT), (TENER, " que", " to", FUTURE),
-    (DEBER, "", "", PRESENT), (QUERER, "", " to", PRESENT),
+    (DEBER, "", "", PRESENT),
 )  # fmt: skip
 
 
@@ -267,7 +281,10 @@ def that(dice: Dice) -> Sentence:
     other = subject.silent() if dice.chance(0.4) else another(dice, subject)
     if verb is SAY and dice.chance(0.6):
         first = state(Clause(subject, SAY, PAST))
-        second = state(dice.pick(SAID)(dice, other, MAYBE)._replace(tense=PAST))
+        told = dice.pick(SAID)(dice, other, MAYBE)
+        while told.verb is DEBER:
+            told = states.must_do(dice, other, MAYBE)
+        second = state(told._replace(tense=PAST))
     else:
         first = state(Clause(subject, verb, PRESENT))
         about_self = other.en == subject.ref.subject and verb is not SAY
@@ -310,7 +327,7 @@ def who_did(dice: Dice) -> Sentence:
 OBJECT_DEEDS = (
     (BUY, n.CLOTHES + n.VEHICLES + n.FURNITURE + n.TOOLS),
     (action("leer", "read read"), n.READING),
-    (action("escribir", "write wrote written"), n.called("libro novela poema cuento artículo")),
+    (action("escribir", "write wrote written"), n.WRITTEN),
     (action("vender", "sell sold"), n.VEHICLES + n.FURNITURE),
     (action("encontrar", "find found"), n.BELONGINGS),
     (action("perder", "lose lost"), n.BELONGINGS),

@@ -26,8 +26,8 @@ WEATHER = {
 IT_IS = {PRESENT: ("it's", "it's not"), PAST: ("it was", "it wasn't"), FUTURE: ("it will", "it won't")}
 WHEN = {
     PRESENT: (("hoy", "today"), ("ahora", "now")),
-    PAST: (when.YESTERDAY, when.LAST_NIGHT),
-    FUTURE: (when.TOMORROW, when.TONIGHT),
+    PAST: (when.YESTERDAY, when.DAY_BEFORE_YESTERDAY),
+    FUTURE: (when.TOMORROW, when.DAY_AFTER_TOMORROW),
 }
 SOMEWHERE = (("", ""), *((f" {es}", f" {en}") for es, en in (*when.IN_TOWNS, ("aquí", "here"))))
 
