@@ -14,10 +14,12 @@ import tomli_w
 from pydantic import Field, model_validator
 
 from clearhead.config.data import DataConfig, anchor
+from clearhead.config.decoding import DecodingConfig
 from clearhead.config.model import ModelConfig, Shape
 from clearhead.config.overrides import find_setting, group_of, override, parse_overrides, setting_of
 from clearhead.config.settings import Settings
 from clearhead.config.tokenizer import TokenizerConfig
+from clearhead.config.training import TrainingConfig
 from clearhead.errors import ConfigError, suggest
 
 __all__ = ["KINDS", "SHAPES", "RunConfig", "Task", "parse_overrides", "shipped"]
@@ -57,6 +59,8 @@ class RunConfig(Settings):
         default_factory=TokenizerConfig, description="table of how text is cut into tokens"
     )
     model: ModelConfig = Field(default_factory=ModelConfig, description="table of what the model is made of")
+    training: TrainingConfig = Field(default_factory=TrainingConfig, description="table of how the model learns")
+    decoding: DecodingConfig = Field(default_factory=DecodingConfig, description="table of how it writes")
 
     @classmethod
     def read(cls, recipe: str | Path, overrides: Mapping[str, str] | None = None) -> Self:
