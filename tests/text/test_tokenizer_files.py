@@ -202,7 +202,9 @@ BROKEN = {
     "no pieces": '{"version": "1.0", "model": {"type": "BPE", "vocab": {}, "merges": []}}',
     "a merge of nothing": '{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [["a", "b"]]}}',
     "far ids": '{"version": "1.0", "model": {"type": "BPE", "vocab": {"a": 4000000000}, "merges": []}}',
-    "no unknown": '{"version": "1.0", "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "b"}}',
+    "a panic": json.dumps(
+        json.loads(written("joined")) | {"decoder": {"type": "Strip", "content": "A", "start": 0, "stop": 9}}
+    ),
     "an unknown out of reach": '{"model": {"type": "Unigram", "vocab": [["a", 0]], "unk_id": 7}}',
     "a bad expression": json.dumps(
         json.loads(written("joined"))
@@ -235,6 +237,15 @@ def test_a_broken_file_says_which_and_why(broken: str, tmp_path: Path) -> None:
         or "fails" in message
         or "ids" in message
     )
+
+
+def test_a_file_that_knows_only_its_own_words_loads() -> None:
+    closed = '{"model": {"type": "WordLevel", "vocab": {"a": 0, "b": 1}, "unk_token": "c"}}'
+    tokenizer = Tokenizer(closed)
+    assert tokenizer.encode("b") == [1]
+    assert tokenizer.specials == Specials()
+    with pytest.raises(TokenizerError, match="This text cannot be encoded: WordLevel error: Missing"):
+        tokenizer.encode("d")
 
 
 def test_a_file_that_is_missing_or_no_text_says_so(tmp_path: Path) -> None:

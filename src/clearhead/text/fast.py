@@ -21,6 +21,7 @@ import secrets
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -121,9 +122,8 @@ class PairEncoder:
         blocks = list(_blocks([part for pieces in parts for part in pieces or ()], BLOCK))
         with ThreadPoolExecutor(min(len(blocks), cores()) or 1) as pool:
             encoded = iter([ids for rows in pool.map(self._encode_block, blocks) for ids in rows])
-        slow = iter(
-            self._slow.encode([text for text, pieces in zip(texts, parts, strict=True) if pieces is None])
-        )
+        whole = [text for text, pieces in zip(texts, parts, strict=True) if pieces is None]
+        slow = iter(self._slow.encode(whole))
         return [
             next(slow) if pieces is None else _joined([next(encoded) for _ in pieces]) for pieces in parts
         ]
@@ -207,11 +207,9 @@ def _follows_rules(vocabulary: dict[str, int], merges: list[tuple[str, ...]]) ->
     """Whether merging by list and merging by id are the same (see the top of this file)."""
     results = [vocabulary.get("".join(pair), -1) for pair in merges]
     longer = [piece for piece in vocabulary if len(piece) > 1]
-    in_order = all(a < b for a, b in zip([-1, *results], results, strict=False)) and len(longer) == len(
-        merges
-    )
-    known = set("".join(vocabulary)) == BYTE_OF.keys() <= vocabulary.keys()
-    if not (in_order and known):
+    is_in_order = all(before < after for before, after in pairwise([-1, *results]))
+    has_bytes = set("".join(vocabulary)) == BYTE_OF.keys() <= vocabulary.keys()
+    if not (is_in_order and has_bytes and len(longer) == len(merges)):
         return False
     model = models.BPE(vocab=vocabulary, merges=[(a, b) for a, b in merges])
     return all([token.id for token in model.tokenize(piece)] == [vocabulary[piece]] for piece in longer)

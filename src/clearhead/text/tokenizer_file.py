@@ -82,7 +82,8 @@ def parse(text: str, where: str) -> tuple[Library, Document]:
     # A file may ask to cut long texts and to pad short ones. Both are decided where batches are made.
     library.no_truncation()
     library.no_padding()
-    with explained(f"{where} loads, but fails at its first text"):
+    # Some files know only their own words, and may refuse the sample; but none may panic.
+    with explained(f"{where} loads, but fails at its first text"), suppress(Exception):
         library.decode(library.encode(SAMPLE, add_special_tokens=False).ids)
     vocabulary = library.get_vocab()
     size = max(vocabulary.values(), default=-1) + 1
