@@ -1,6 +1,26 @@
 """Transformers you can see through.
 
-Importing the package is instant: whatever needs PyTorch is imported by the part that uses it.
+Importing the package is instant: PyTorch is loaded when a name that needs it is first used.
 """
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from clearhead.api import Model, load
+
+__all__ = ["Model", "__version__", "load"]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    """Fetch a public name from where it is defined."""
+    if name in __all__:
+        from clearhead import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'clearhead' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted(__all__)
