@@ -4,6 +4,7 @@ ClearheadError              anything below; the command line shows it without a 
 ├── ConfigError             a setting, or a combination of settings, that cannot work
 ├── DataError               a file or corpus that cannot be read as asked
 ├── TokenizerError          a tokenizer that cannot be trained, loaded or applied
+├── TrainingError           a run that cannot go on
 ├── CheckpointError         a model folder that is missing, damaged or does not fit
 └── InputError              tensors, texts or requests that the model cannot take
 
@@ -28,6 +29,10 @@ class DataError(ClearheadError):
 
 class TokenizerError(ClearheadError):
     """A tokenizer that cannot be trained, loaded or applied."""
+
+
+class TrainingError(ClearheadError):
+    """A run that cannot go on."""
 
 
 class CheckpointError(ClearheadError):

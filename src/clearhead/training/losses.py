@@ -46,3 +46,17 @@ def loss_of(logits: Tensor, batch: Batch) -> Loss:
     real = wanted != IGNORE
     right = (Z.detach().argmax(-1) == wanted) & real
     return Loss(total, int(real.sum()), int(right.sum()))
+
+
+def training_loss(logits: Tensor, batch: Batch, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+    """What training minimises, and the plain sum of −log P that is reported, both summed over the predictions.
+
+    With smoothing s the truth is 1 − s for the right token and s spread evenly over all of them.
+    """
+    targets = batch.targets if batch.labels is None else batch.labels
+    assert targets is not None
+    Z, wanted = logits.flatten(0, -2).float(), targets.flatten()
+    total = F.cross_entropy(Z, wanted, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing)
+    if not smoothing:
+        return total, total.detach()
+    return total, F.cross_entropy(Z.detach(), wanted, ignore_index=IGNORE, reduction="sum")

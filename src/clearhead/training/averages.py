@@ -1,0 +1,112 @@
+"""Averages of weights over training: the noise of the last steps cancels, and the mean is often better."""
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from clearhead.config.training import TrainingConfig
+
+Weights = list[Tensor]
+
+
+class NoAverage:
+    """The newest weights."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.weights = [weight.data for weight in model.parameters()]
+
+    def after_step(self) -> None:
+        """Called after every step."""
+
+    def before_evaluation(self) -> None:
+        """Called before every evaluation."""
+
+    def mean(self) -> Weights | None:
+        """The average, or None where it is the newest weights themselves."""
+        return None
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint keeps."""
+        return {}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Takes up what a checkpoint has kept."""
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Puts the average in the place of the weights, for an evaluation or a save."""
+        mean = self.mean()
+        kept = [weight.clone() for weight in self.weights] if mean is not None else []
+        if mean is not None:
+            torch._foreach_copy_(self.weights, mean)
+        try:
+            yield
+        finally:
+            if mean is not None:
+                torch._foreach_copy_(self.weights, kept)
+
+
+class Exponential(NoAverage):
+    """a ← decay · a + (1 − decay) · w after every step; at first with less memory, so that it does not lag."""
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        super().__init__(model)
+        self.decay, self.steps = decay, 0
+        self.average = [weight.clone() for weight in self.weights]
+
+    def after_step(self) -> None:
+        """Moves the average towards the weights."""
+        self.steps += 1
+        decay = min(self.decay, self.steps / (self.steps + 9))
+        torch._foreach_lerp_(self.average, self.weights, 1 - decay)
+
+    def mean(self) -> Weights | None:
+        """The average."""
+        return self.average
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint keeps."""
+        kept = {f"exponential.{i}": weight for i, weight in enumerate(self.average)}
+        return kept | {"exponential.steps": torch.tensor([self.steps])}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Takes up what a checkpoint has kept."""
+        self.steps = int(state["exponential.steps"])
+        torch._foreach_copy_(self.average, [state[f"exponential.{i}"] for i in range(len(self.average))])
+
+
+class Last(NoAverage):
+    """The mean of the weights at the last evaluations."""
+
+    def __init__(self, model: nn.Module, count: int) -> None:
+        super().__init__(model)
+        self.kept: deque[Weights] = deque(maxlen=count)
+
+    def before_evaluation(self) -> None:
+        """Takes the newest weights in."""
+        self.kept.append([weight.clone() for weight in self.weights])
+
+    def mean(self) -> Weights | None:
+        """The mean of what was taken in."""
+        return [torch.stack(versions).mean(0) for versions in zip(*self.kept, strict=True)] if self.kept else None
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint keeps."""
+        return {f"last.{k}.{i}": weight for k, weights in enumerate(self.kept) for i, weight in enumerate(weights)}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Takes up what a checkpoint has kept."""
+        versions = 1 + max((int(name.split(".")[1]) for name in state if name.startswith("last.")), default=-1)
+        self.kept.clear()
+        for k in range(versions):
+            self.kept.append([state[f"last.{k}.{i}"].clone() for i in range(len(self.weights))])
+
+
+def make_average(model: nn.Module, training: TrainingConfig) -> NoAverage:
+    """The average that the settings ask for."""
+    if training.average == "exponential":
+        return Exponential(model, training.average_decay)
+    return Last(model, training.average_last) if training.average == "last" else NoAverage(model)

@@ -1,0 +1,245 @@
+"""The loop: batches become steps, and steps become records, which whoever watches reads as they come.
+
+    for record in Trainer(run, data, model, steps).train():
+        print(record.step, record.loss)
+
+Progress lines, `log.jsonl`, plots and checkpoints are readers of the same records.
+"""
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from clearhead.config.run import RunConfig
+from clearhead.config.training import TrainingConfig
+from clearhead.data.batches import Batch, Batches, Position
+from clearhead.data.loader import Loader
+from clearhead.data.prepare import Prepared
+from clearhead.errors import TrainingError
+from clearhead.models.build import Model
+from clearhead.models.stack import Stack
+from clearhead.training.averages import make_average
+from clearhead.training.losses import logits_of, loss_of, training_loss
+from clearhead.training.optimizers import make_optimizers, set_rate
+from clearhead.training.schedules import make_schedule
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """Some steps: their mean loss per prediction, and how fast they went."""
+
+    step: int  # steps done
+    epoch: float
+    loss: float
+    learning_rate: float
+    gradient_norm: float
+    tokens_per_second: float
+    seconds: float  # of training so far, without evaluations
+    waiting: float  # share of the time in which the model waited for data
+    skipped: int  # steps left out so far for a non-finite loss or gradient
+
+
+@dataclass(frozen=True)
+class EvaluationRecord:
+    """How good the model is on the validation data after some steps."""
+
+    step: int
+    validation_loss: float
+    predictions: int
+    accuracy: float
+    is_best: bool
+
+
+Record = StepRecord | EvaluationRecord
+
+
+class Trainer:
+    """Trains a model; `steps` is what the plan has made of steps, epochs or minutes."""
+
+    def __init__(self, run: RunConfig, data: Prepared, model: Model, steps: int) -> None:
+        self.run, self.training, self.steps = run, run.training, steps
+        self.device = pick_device(self.training.device)
+        if self.training.threads is not None:
+            torch.set_num_threads(self.training.threads)
+        torch.manual_seed(self.training.seed)
+        self.model = model.to(self.device).train()
+        self.optimizers = make_optimizers(self.model, self.training)
+        t = self.training
+        self.schedule = make_schedule(t.schedule, steps, t.warmup, t.decay, t.final_rate)
+        self.average = make_average(self.model, t)
+        self.batches = data.batches("train", t.batch_tokens, t.seed)
+        self.validation = data.batches("validation", t.batch_tokens, shuffle=False) if data.splits.get("validation") else None
+        self.position, self.step, self.seconds = Position(), 0, 0.0
+        self.skipped = self.skipped_in_a_row = 0
+        self.best_loss, self.evaluations_since_best = math.inf, 0
+        if t.recompute:
+            recompute_blocks(self.model)
+        self.forward = torch.compile(self.model) if should_compile(t, self.device) else self.model
+
+    @property
+    def evaluate_every(self) -> int:
+        """Steps between two evaluations."""
+        return self.training.evaluate_every or max(1, self.steps // 20)
+
+    def train(self) -> Iterator[Record]:
+        """Every record from where the run stands to its end."""
+        with Loader(self.batches, self.position) as loader:
+            window = Window(self, loader)
+            while self.step < self.steps:
+                batch = next(loader)
+                window.add(batch, *self.update(batch.to(self.device)))
+                self.position = loader.position
+                self.step += 1
+                is_last = self.step == self.steps
+                if self.step % self.training.log_every == 0 or is_last:
+                    yield window.record()
+                    window = Window(self, loader)
+                if self.validation is not None and (self.step % self.evaluate_every == 0 or is_last):
+                    yield self.evaluate(None if is_last else self.training.evaluate_tokens)
+                    window.restart()
+                    if self.training.patience and self.evaluations_since_best >= self.training.patience:
+                        return
+
+    def update(self, batch: Batch) -> tuple[float, float]:
+        """One step: the sum of −log P over the batch, and the norm of the gradient before clipping."""
+        training, nats = self.training, 0.0
+        for part in range(training.accumulate):
+            rows = batch if training.accumulate == 1 else batch.share(part, training.accumulate)
+            with self.autocast():
+                logits = logits_of(self.forward, rows)  # type: ignore[arg-type]
+            total, plain = training_loss(logits, rows, training.label_smoothing)
+            (total / max(1, batch.total)).backward()  # type: ignore[no-untyped-call]
+            nats += float(plain)
+        weights = [weight for weight in self.model.parameters() if weight.grad is not None]
+        norm = float(torch.nn.utils.clip_grad_norm_(weights, training.clip or math.inf))
+        if math.isfinite(norm) and math.isfinite(nats):
+            set_rate(self.optimizers, self.schedule(self.step))
+            for optimizer in self.optimizers:
+                optimizer.step()
+            self.average.after_step()
+            self.skipped_in_a_row = 0
+        else:
+            self.skip(nats, norm)
+        for weight in weights:
+            weight.grad = None
+        return nats, norm
+
+    def skip(self, nats: float, norm: float) -> None:
+        """Leaves weights and averages as they are; too many in a row end the run with advice."""
+        self.skipped += 1
+        self.skipped_in_a_row += 1
+        if self.skipped_in_a_row >= self.training.most_skipped:
+            raise TrainingError(
+                f"{self.skipped_in_a_row} steps in a row gave a loss of {nats} with a gradient norm of {norm}; the "
+                f"last was step {self.step + 1}.\nThe weights are those before them. Use a smaller learning_rate or "
+                "matrix_rate, a longer warmup, or norm_placement = 'pre', and go on with --resume."
+            )
+
+    def autocast(self) -> AbstractContextManager[None]:
+        """Lower precision for the matrix products of the forward pass, where asked for or fast."""
+        precision = self.training.precision
+        if precision == "auto":
+            fast = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
+            precision = "bfloat16" if fast else "float32"
+        if precision == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.type, getattr(torch, precision))
+
+    def evaluate(self, most_tokens: int | None = None) -> EvaluationRecord:
+        """The loss on the validation data, by the averaged weights where there is an average."""
+        assert self.validation is not None
+        self.average.before_evaluation()
+        with self.average.applied():
+            loss, predictions, right = validate(self.model, self.validation, self.device, most_tokens)
+        is_best = loss < self.best_loss
+        self.best_loss = min(loss, self.best_loss)
+        self.evaluations_since_best = 0 if is_best else self.evaluations_since_best + 1
+        return EvaluationRecord(self.step, loss, predictions, right / max(1, predictions), is_best)
+
+
+class Window:
+    """The steps since the last record."""
+
+    def __init__(self, trainer: Trainer, loader: Loader) -> None:
+        self.trainer, self.loader = trainer, loader
+        self.nats, self.norm, self.predictions, self.tokens, self.seconds = 0.0, 0.0, 0, 0, 0.0
+        self.waited = loader.waited_seconds
+        self.restart()
+
+    def restart(self) -> None:
+        """Leaves the time since the last step out of account."""
+        self.clock = time.perf_counter()
+
+    def add(self, batch: Batch, nats: float, norm: float) -> None:
+        """Counts a step."""
+        now = time.perf_counter()
+        self.seconds += now - self.clock
+        self.clock, self.norm = now, norm
+        if math.isfinite(nats):
+            self.nats += nats
+            self.predictions += batch.total
+        self.tokens += batch.tokens
+
+    def record(self) -> StepRecord:
+        """The record of these steps."""
+        trainer = self.trainer
+        trainer.seconds += self.seconds
+        epoch, place = trainer.position.epoch, trainer.position.step
+        return StepRecord(
+            step=trainer.step,
+            epoch=epoch + place / max(1, trainer.batches.count(epoch)),
+            loss=self.nats / max(1, self.predictions) if self.predictions else math.nan,
+            learning_rate=trainer.training.learning_rate * trainer.schedule(trainer.step - 1),
+            gradient_norm=self.norm,
+            tokens_per_second=self.tokens / max(self.seconds, 1e-9),
+            seconds=trainer.seconds,
+            waiting=(self.loader.waited_seconds - self.waited) / max(self.seconds, 1e-9),
+            skipped=trainer.skipped,
+        )
+
+
+@torch.inference_mode()
+def validate(
+    model: Model, batches: Batches, device: torch.device, most_tokens: int | None = None
+) -> tuple[float, int, int]:
+    """Mean −log P over batches, of how many predictions, and the right ones; a batch at a time is in memory."""
+    was_training = model.training
+    model.eval()
+    nats, predictions, right, tokens = 0.0, 0, 0, 0
+    for batch in batches.epoch():
+        batch = batch.to(device)
+        loss = loss_of(logits_of(model, batch), batch)
+        nats += float(loss.total)
+        predictions, right, tokens = predictions + loss.count, right + loss.right, tokens + batch.tokens
+        if most_tokens is not None and tokens >= most_tokens:
+            break
+    model.train(was_training)
+    return nats / max(1, predictions), predictions, right
+
+
+def pick_device(name: str) -> torch.device:
+    """The device of this name; auto takes the first of cuda, mps and cpu that is there."""
+    if name != "auto":
+        return torch.device(name)
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+
+
+def should_compile(training: TrainingConfig, device: torch.device) -> bool:
+    """Whether to compile the forward pass."""
+    return training.compile == "on" or (training.compile == "auto" and device.type == "cuda")
+
+
+def recompute_blocks(model: Model) -> None:
+    """Blocks keep only their input; the backward pass runs them again."""
+    for stack in model.modules():
+        if isinstance(stack, Stack):
+            for block in stack.blocks:
+                block.forward = partial(checkpoint, block.forward, use_reentrant=False)  # type: ignore[method-assign]
