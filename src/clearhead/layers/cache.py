@@ -1,8 +1,9 @@
 """Keys and values already computed, so that a new token costs one token.
 
-A `Cache` is allocated once for a batch and a capacity and written in place. Every sequence has its own
-length. Slot j holds position j; where a window limits how far tokens look, there are only as many slots as
-the window, and position p lies in slot p mod window. A `Chunk` is one step: the new tokens of every sequence.
+A `Cache` is written in place, and made larger while its sequences grow, up to its capacity. Every sequence
+has its own length. Slot j holds position j; where a window limits how far tokens look, there are only as many
+slots as the window, and position p lies in slot p mod window. A `Chunk` is one step: the new tokens of every
+sequence.
 """
 
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from clearhead.errors import InputError
 from clearhead.layers.attention import Dimensions
 from clearhead.layers.masks import View
 
+FIRST_SLOTS = 128  # places for keys before any token is there; more are taken when they are needed
+
 
 class Cache:
     """Keys and values of every block of a decoder, for every sequence of a batch.
@@ -23,16 +26,25 @@ class Cache:
     Sequences may leave and join between steps: the first `batch` rows of the store are in use.
     """
 
-    def __init__(self, sizes: list[Dimensions], batch: int, capacity: int, window: int | None, like: Tensor) -> None:
+    def __init__(
+        self, sizes: list[Dimensions], batch: int, capacity: int, window: int | None, like: Tensor
+    ) -> None:
         self.capacity, self.window = capacity, window
         self.lengths = torch.zeros(batch, dtype=torch.long)  # on the CPU: they decide shapes
-        self.K = [like.new_zeros(batch, len(size.key_heads), self.slots, size.d_k) for size in sizes]
-        self.V = [like.new_zeros(batch, len(size.key_heads), self.slots, size.d_v) for size in sizes]
+        room = self.room(0)
+        self.K = [like.new_zeros(batch, len(size.key_heads), room, size.d_k) for size in sizes]
+        self.V = [like.new_zeros(batch, len(size.key_heads), room, size.d_v) for size in sizes]
 
     @property
     def slots(self) -> int:
         """Places for keys of each sequence: as many as positions, or as the window is wide."""
         return self.capacity if self.window is None else min(self.capacity, self.window)
+
+    def room(self, length: int) -> int:
+        """Slots to hold ready for sequences of this length: a power of two, so that few copies are made."""
+        if self.is_ring:
+            return self.slots
+        return min(self.slots, max(FIRST_SLOTS, 1 << (length - 1).bit_length()))
 
     @property
     def batch(self) -> int:
@@ -61,9 +73,10 @@ class Cache:
         if int(after.max()) > self.capacity:
             row = int(after.argmax())
             raise InputError(
-                f"A sequence of {int(self.lengths[row])} tokens cannot take {int(counts[row])} more: the cache "
-                f"holds {self.capacity}.\nStart with a larger capacity."
+                f"A sequence of {int(self.lengths[row])} tokens cannot take {int(counts[row])} more: the "
+                f"cache holds {self.capacity}.\nStart with a larger capacity."
             )
+        self.reserve(self.batch, int(after.max()))
         return Chunk(self, n, counts, after)
 
     def positions(self, lengths: Tensor) -> Tensor:
@@ -72,9 +85,9 @@ class Cache:
         return last - (last - torch.arange(self.slots)) % self.slots  # (b, slots)
 
     def select(self, rows: Tensor) -> None:
-        """Keeps these sequences, in this order; one may be kept twice. Rows that stay in place are not touched."""
+        """Keeps these sequences, in this order; one may be kept twice. Rows that stay are not touched."""
         rows, used = rows.cpu(), self.used
-        self.reserve(len(rows), self.capacity)
+        self.reserve(len(rows), used)
         moved = (rows != torch.arange(len(rows))).nonzero()[:, 0]
         for X in (*self.K, *self.V):
             X[moved.to(X.device), :, :used] = X[rows[moved].to(X.device), :, :used]
@@ -83,18 +96,19 @@ class Cache:
     def join(self, other: "Cache") -> None:
         """Adds the sequences of another cache to the batch."""
         batch, used = self.batch, other.used
-        self.reserve(batch + other.batch, max(self.capacity, other.capacity))
+        self.capacity = max(self.capacity, other.capacity)
+        self.reserve(batch + other.batch, max(self.used, used))
         for X, Y in zip((*self.K, *self.V), (*other.K, *other.V), strict=True):
             X[batch : batch + other.batch, :, :used] = Y[: other.batch, :, :used]
         self.lengths = torch.cat([self.lengths, other.lengths])
 
-    def reserve(self, batch: int, capacity: int) -> None:
+    def reserve(self, batch: int, length: int) -> None:
         """Makes room for so many sequences of so many tokens; what is there stays in its slots."""
-        self.capacity = capacity
+        room = self.room(length)
         for store in (self.K, self.V):
             for i, X in enumerate(store):
-                if len(X) < batch or X.shape[2] < self.slots:
-                    store[i] = X.new_zeros(max(len(X), batch), X.shape[1], self.slots, X.shape[3])
+                if len(X) < batch or X.shape[2] < room:
+                    store[i] = X.new_zeros(max(len(X), batch), X.shape[1], max(X.shape[2], room), X.shape[3])
                     store[i][: len(X), :, : X.shape[2]] = X
 
     def truncate(self, lengths: Tensor) -> None:
@@ -176,9 +190,11 @@ class Chunk:
 
 
 class Memory:
-    """What cross-attention looks at: keys and values of the encoder's output, computed once for every block."""
+    """What cross-attention looks at: keys and values of the encoder's output, computed once a block."""
 
-    def __init__(self, keys_values: list[tuple[Tensor, Tensor]], real: Tensor | None, batch: int, m: int) -> None:
+    def __init__(
+        self, keys_values: list[tuple[Tensor, Tensor]], real: Tensor | None, batch: int, m: int
+    ) -> None:
         self.keys_values, self.real = keys_values, real
         self.owner = torch.arange(batch)  # which source each row reads; rows of one beam read the same
         self.to = torch.arange(m, device=keys_values[0][0].device if keys_values else None)[None]
