@@ -59,7 +59,9 @@ class RunConfig(Settings):
         default_factory=TokenizerConfig, description="table of how text is cut into tokens"
     )
     model: ModelConfig = Field(default_factory=ModelConfig, description="table of what the model is made of")
-    training: TrainingConfig = Field(default_factory=TrainingConfig, description="table of how the model learns")
+    training: TrainingConfig = Field(
+        default_factory=TrainingConfig, description="table of how the model learns"
+    )
     decoding: DecodingConfig = Field(default_factory=DecodingConfig, description="table of how it writes")
 
     @classmethod

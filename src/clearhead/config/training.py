@@ -21,57 +21,104 @@ class TrainingConfig(Settings):
     section: ClassVar[str] = "training"
 
     steps: int | None = Field(None, gt=0, description="how many updates of the weights")
-    epochs: float | None = Field(None, gt=0, description="how often the data is read; the plan turns it into steps")
+    epochs: float | None = Field(
+        None, gt=0, description="how often the data is read; the plan turns it into steps"
+    )
     minutes: float | None = Field(None, gt=0, description="how long to train; the plan turns it into steps")
     batch_tokens: int = Field(4096, gt=0, description="tokens of one update, padding included")
     accumulate: int = Field(1, gt=0, description="parts in which a batch is computed, to save memory")
 
-    optimizer: Optimizer = Field("muon", description="muon for hidden matrices and adamw for the rest, or adamw for all")
+    optimizer: Optimizer = Field(
+        "muon", description="muon for hidden matrices and adamw for the rest, or adamw for all"
+    )
     learning_rate: float = Field(2e-3, gt=0, description="largest rate of adamw")
     matrix_rate: float = Field(0.02, gt=0, description="largest rate of muon")
     momentum: float = Field(0.95, ge=0, lt=1, description="momentum of muon")
-    betas: tuple[float, float] = Field((0.9, 0.95), description="averages of adamw: of gradients, of their squares")
+    betas: tuple[float, float] = Field(
+        (0.9, 0.95), description="averages of adamw: of gradients, of their squares"
+    )
     epsilon: float = Field(1e-8, gt=0, description="added to adamw's denominator")
-    weight_decay: float = Field(0.01, ge=0, description="pull of matrices towards zero; norms and biases have none")
+    weight_decay: float = Field(
+        0.01, ge=0, description="pull of matrices towards zero; norms and biases have none"
+    )
     clip: float | None = Field(1.0, gt=0, description="largest norm of the gradient; no limit when None")
 
-    schedule: Schedule = Field("cosine", description="how the rate goes after the warm-up; stable: constant, then down")
-    warmup: float = Field(0.03, ge=0, description="steps of rising rate; a share of all steps when less than 1")
-    decay: float = Field(0.4, gt=0, le=1, description="share of the steps in which a stable schedule goes down")
+    schedule: Schedule = Field(
+        "cosine", description="how the rate goes after the warm-up; stable: constant, then down"
+    )
+    warmup: float = Field(
+        0.03, ge=0, description="steps of rising rate; a share of all steps when less than 1"
+    )
+    decay: float = Field(
+        0.4, gt=0, le=1, description="share of the steps in which a stable schedule goes down"
+    )
     final_rate: float = Field(0.02, ge=0, le=1, description="rate at the end, as a share of the largest")
 
-    label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the truth spread over all tokens, in training only")
-    average: Average = Field("none", description="the weights kept: the newest, or a mean over the last evaluations or steps")
+    label_smoothing: float = Field(
+        0.0, ge=0, lt=1, description="share of the truth spread over all tokens, in training only"
+    )
+    average: Average = Field(
+        "none", description="the weights kept: the newest, or a mean over the last evaluations or steps"
+    )
     average_last: int = Field(10, gt=1, description="how many evaluations an average of the last takes in")
     average_decay: float = Field(0.999, gt=0, lt=1, description="memory of an exponential average, per step")
 
-    precision: Precision = Field("auto", description="numbers of the forward pass; auto: bfloat16 where the device is fast at it")
-    compile: Choice = Field("auto", description="torch.compile; auto: on a GPU only, since on a CPU it gains too little")
-    recompute: bool = Field(False, description="recompute blocks in the backward pass instead of keeping them, to save memory")
-    device: Device = Field("auto", description="where to compute; auto: cuda, mps, cpu, the first that is there")
+    precision: Precision = Field(
+        "auto", description="numbers of the forward pass; auto: bfloat16 where the device is fast at it"
+    )
+    compile: Choice = Field(
+        "auto", description="torch.compile; auto: on a GPU only, since on a CPU it gains too little"
+    )
+    recompute: bool = Field(
+        False, description="recompute blocks in the backward pass instead of keeping them, to save memory"
+    )
+    device: Device = Field(
+        "auto", description="where to compute; auto: cuda, mps, cpu, the first that is there"
+    )
     threads: int | None = Field(None, gt=0, description="CPU threads; all cores when not given")
 
     log_every: int = Field(10, gt=0, description="steps between two records of the log")
-    evaluate_every: int | None = Field(None, gt=0, description="steps between evaluations; twenty in a run when not given")
-    evaluate_tokens: int = Field(200_000, gt=0, description="most validation tokens of one evaluation; all of them at the end")
-    checkpoint_every: int | None = Field(None, gt=0, description="steps between checkpoints; with each evaluation when not given")
+    evaluate_every: int | None = Field(
+        None, gt=0, description="steps between evaluations; twenty in a run when not given"
+    )
+    evaluate_tokens: int = Field(
+        200_000, gt=0, description="most validation tokens of one evaluation; all of them at the end"
+    )
+    checkpoint_every: int | None = Field(
+        None, gt=0, description="steps between checkpoints; with each evaluation when not given"
+    )
     keep_checkpoints: int = Field(2, gt=0, description="how many checkpoints are kept")
-    patience: int | None = Field(None, gt=0, description="evaluations without a better loss after which to stop")
+    patience: int | None = Field(
+        None, gt=0, description="evaluations without a better loss after which to stop"
+    )
     samples: int = Field(2, ge=0, description="texts to write at each evaluation")
-    most_skipped: int = Field(5, gt=0, description="steps in a row with a non-finite loss after which to stop")
+    most_skipped: int = Field(
+        5, gt=0, description="steps in a row with a non-finite loss after which to stop"
+    )
 
     init_from: str | None = Field(None, description="a model folder to start from; random weights when None")
     seed: int = Field(1, ge=0, description="of the first weights, the order of the data, and dropout")
 
     @model_validator(mode="after")
     def _check(self) -> "TrainingConfig":
-        lengths = [f"{key} = {value}" for key in ("steps", "epochs", "minutes") if (value := getattr(self, key)) is not None]
+        lengths = [
+            f"{key} = {value}"
+            for key in ("steps", "epochs", "minutes")
+            if (value := getattr(self, key)) is not None
+        ]
         if len(lengths) > 1:
-            raise ConfigError(f"training.{' and '.join(lengths)} say the same thing twice.\nGive one of them.")
-        if self.average == "last" and self.evaluate_every is not None and self.steps is not None:
-            if self.average_last > self.steps // self.evaluate_every:
-                raise ConfigError(
-                    f"training.average_last = {self.average_last} evaluations do not happen in {self.steps} steps with "
-                    f"one every {self.evaluate_every}.\nEvaluate more often, or average fewer."
-                )
+            raise ConfigError(
+                f"training.{' and '.join(lengths)} say the same thing twice.\nGive one of them."
+            )
+        every, steps = self.evaluate_every, self.steps
+        if (
+            self.average == "last"
+            and every is not None
+            and steps is not None
+            and self.average_last > steps // every
+        ):
+            raise ConfigError(
+                f"training.average_last = {self.average_last} evaluations do not happen in {steps} steps with one "
+                f"every {every}.\nEvaluate more often, or average fewer."
+            )
         return self

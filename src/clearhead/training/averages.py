@@ -91,15 +91,23 @@ class Last(NoAverage):
 
     def mean(self) -> Weights | None:
         """The mean of what was taken in."""
-        return [torch.stack(versions).mean(0) for versions in zip(*self.kept, strict=True)] if self.kept else None
+        return (
+            [torch.stack(versions).mean(0) for versions in zip(*self.kept, strict=True)]
+            if self.kept
+            else None
+        )
 
     def state(self) -> dict[str, Tensor]:
         """What a checkpoint keeps."""
-        return {f"last.{k}.{i}": weight for k, weights in enumerate(self.kept) for i, weight in enumerate(weights)}
+        return {
+            f"last.{k}.{i}": weight for k, weights in enumerate(self.kept) for i, weight in enumerate(weights)
+        }
 
     def restore(self, state: dict[str, Tensor]) -> None:
         """Takes up what a checkpoint has kept."""
-        versions = 1 + max((int(name.split(".")[1]) for name in state if name.startswith("last.")), default=-1)
+        versions = 1 + max(
+            (int(name.split(".")[1]) for name in state if name.startswith("last.")), default=-1
+        )
         self.kept.clear()
         for k in range(versions):
             self.kept.append([state[f"last.{k}.{i}"].clone() for i in range(len(self.weights))])

@@ -25,7 +25,9 @@ class Muon(Optimizer):
     `torch.optim.Muon` works in bfloat16, which is many times slower on a CPU without the instructions.
     """
 
-    def __init__(self, weights: Iterable[nn.Parameter], lr: float, momentum: float, weight_decay: float) -> None:
+    def __init__(
+        self, weights: Iterable[nn.Parameter], lr: float, momentum: float, weight_decay: float
+    ) -> None:
         super().__init__(weights, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     @torch.no_grad()
@@ -69,7 +71,12 @@ def orthogonal(G: Tensor) -> Tensor:
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
     """The matrices inside the blocks of every stack."""
     blocks = [block for stack in model.modules() if isinstance(stack, Stack) for block in stack.blocks]
-    return [weight for block in blocks for weight in block.parameters() if weight.ndim == 2 and weight.requires_grad]
+    return [
+        weight
+        for block in blocks
+        for weight in block.parameters()
+        if weight.ndim == 2 and weight.requires_grad
+    ]
 
 
 def make_optimizers(model: nn.Module, training: TrainingConfig) -> list[Optimizer]:

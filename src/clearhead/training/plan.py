@@ -65,10 +65,19 @@ def make_plan(run: RunConfig, data: Prepared, model: Model) -> Plan:
     state = STATE_COPIES[run.training.optimizer]
     averaged = {"none": 0, "exponential": 1, "last": run.training.average_last}[run.training.average]
     memory = int(weights * (2 + state + averaged) + activations)
-    plan = Plan(sum(w.numel() for w in model.parameters()), steps, tokens, seconds, memory, free_memory(), steps / batches)
+    plan = Plan(
+        sum(w.numel() for w in model.parameters()),
+        steps,
+        tokens,
+        seconds,
+        memory,
+        free_memory(),
+        steps / batches,
+    )
     if plan.memory_bytes > plan.free_bytes:
         raise ConfigError(
-            f"The run needs about {plan.memory_bytes / 1e9:.1f} GB of memory and {plan.free_bytes / 1e9:.1f} GB are free.\n"
+            f"The run needs about {plan.memory_bytes / 1e9:.1f} GB of memory, and {plan.free_bytes / 1e9:.1f} GB "
+            f"are free.\n"
             f"Use a smaller training.batch_tokens than {run.training.batch_tokens}, or the same in parts with "
             "training.accumulate, training.recompute = true, or a smaller model."
         )

@@ -27,7 +27,11 @@ def save(folder: Path, trainer: Trainer, keep: int) -> Path:
     place = folder / f"step-{trainer.step}"
     with written_beside(place) as new:
         save_file(tensors_of(trainer), new / "state.safetensors")
-        facts = {"format": FORMAT, "position": [trainer.position.epoch, trainer.position.step], "steps": trainer.steps}
+        facts = {
+            "format": FORMAT,
+            "position": [trainer.position.epoch, trainer.position.step],
+            "steps": trainer.steps,
+        }
         facts |= {name: getattr(trainer, name) for name in COUNTS}
         (new / "state.json").write_text(json.dumps(facts) + "\n", encoding="utf-8")
     for old in snapshots(folder)[:-keep]:
@@ -47,7 +51,9 @@ def restore(place: Path, trainer: Trainer) -> None:
         facts = json.loads((place / "state.json").read_text(encoding="utf-8"))
         tensors = load_file(place / "state.safetensors")
     except (OSError, ValueError, SafetensorError) as error:
-        raise CheckpointError(f"{place} cannot be read: {error}.\nRemove it to go on from the one before.") from None
+        raise CheckpointError(
+            f"{place} cannot be read: {error}.\nRemove it to go on from the one before."
+        ) from None
     if facts.get("format") != FORMAT or facts["steps"] != trainer.steps:
         raise CheckpointError(
             f"{place} is of a run of {facts.get('steps')} steps (format {facts.get('format')}), this one has "
@@ -82,9 +88,13 @@ def put_back(tensors: dict[str, Tensor], trainer: Trainer) -> None:
             prefix = f"optimizer.{number}.{names[id(weight)]}."
             kept = {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
             # AdamW counts its steps on the CPU; all else lies beside the weight.
-            optimizer.state[weight] = {key: value if value.ndim == 0 else value.to(weight.device) for key, value in kept.items()}
+            optimizer.state[weight] = {
+                key: value if value.ndim == 0 else value.to(weight.device) for key, value in kept.items()
+            }
     prefix = "average."
-    trainer.average.restore({name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)})
+    trainer.average.restore(
+        {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
+    )
     torch.set_rng_state(tensors["random.cpu"])
     if "random.cuda" in tensors and trainer.device.type == "cuda":
         torch.cuda.set_rng_state(tensors["random.cuda"], trainer.device)

@@ -74,7 +74,11 @@ class Trainer:
         self.schedule = make_schedule(t.schedule, steps, t.warmup, t.decay, t.final_rate)
         self.average = make_average(self.model, t)
         self.batches = data.batches("train", t.batch_tokens, t.seed)
-        self.validation = data.batches("validation", t.batch_tokens, shuffle=False) if data.splits.get("validation") else None
+        self.validation = (
+            data.batches("validation", t.batch_tokens, shuffle=False)
+            if data.splits.get("validation")
+            else None
+        )
         self.position, self.step, self.seconds = Position(), 0, 0.0
         self.skipped = self.skipped_in_a_row = 0
         self.best_loss, self.evaluations_since_best = math.inf, 0
@@ -112,7 +116,7 @@ class Trainer:
         for part in range(training.accumulate):
             rows = batch if training.accumulate == 1 else batch.share(part, training.accumulate)
             with self.autocast():
-                logits = logits_of(self.forward, rows)  # type: ignore[arg-type]
+                logits = logits_of(self.forward, rows)
             total, plain = training_loss(logits, rows, training.label_smoothing)
             (total / max(1, batch.total)).backward()  # type: ignore[no-untyped-call]
             nats += float(plain)
