@@ -1,4 +1,4 @@
-"""What does preparation cost beside encoding? A file becomes shards, against the bare encoder on texts in memory.
+"""What does preparation cost beside encoding? A file becomes shards, against the bare encoder in memory.
 
 The text is the source of Python's standard library, about 10 MB: as documents, and a line at a time, which is
 the hardest case since every example has its own costs. Preparation reads and checks the file, cuts it into

@@ -1,0 +1,98 @@
+"""Does the model ever wait for data? A small model of each task steps over batches that a thread makes ahead.
+
+The corpora are built in, the models have 2 blocks of width 64 and the batches 1,024 tokens, so that steps are
+as short as anyone would train; a step is the pass forward and back. The bar: less than 1 % of the time is
+spent waiting for a batch.
+"""
+
+import os
+import tempfile
+import time
+from typing import Any
+
+import torch
+from harness import arguments, report
+from torch.nn.functional import cross_entropy
+
+from clearhead.config.data import DataConfig
+from clearhead.config.model import ModelConfig
+from clearhead.config.run import RunConfig, Task
+from clearhead.config.tokenizer import TokenizerConfig
+from clearhead.data.batches import Batch
+from clearhead.data.loader import Loader
+from clearhead.data.prepare import prepare
+from clearhead.models.build import Model, build
+from clearhead.models.translator import Translator
+
+BAR = 0.01
+BATCH_TOKENS = 1024
+SEED = 1
+CORPORA: dict[Task, str] = {
+    "language-model": "builtin:reviews",
+    "masked-language-model": "builtin:reviews",
+    "translate": "builtin:spanish",
+    "classify": "builtin:reviews",
+}
+
+
+def run_of(task: Task) -> RunConfig:
+    """The smallest run of a task."""
+    sizes = {"d": 64, "h": 2, "encoder_blocks": 2, "decoder_blocks": 2, "context": 64}
+    head = {"head": "classifier", "classes": 3} if task == "classify" else {}
+    shape = {"translate": "encoder-decoder", "language-model": "decoder"}.get(task, "encoder")
+    model = ModelConfig.model_validate({"shape": shape, "vocabulary": 1000, **sizes, **head})
+    data = DataConfig(train=CORPORA[task], count=5000)
+    return RunConfig(
+        task=task, data=data, tokenizer=TokenizerConfig(kind="bpe", vocabulary=1000), model=model
+    )
+
+
+def step(model: Model, batch: Batch) -> None:
+    """One pass forward and back."""
+    if isinstance(model, Translator):
+        assert batch.source is not None
+        logits = model(batch.inputs, batch.source, batch.counts, batch.source_counts)
+    else:
+        logits = model(batch.inputs, batch.counts)
+    targets = batch.labels if batch.targets is None else batch.targets
+    assert targets is not None
+    model.zero_grad()
+    cross_entropy(logits.flatten(0, -2), targets.flatten()).backward()
+
+
+def measure(task: Task, steps: int) -> dict[str, Any]:
+    """The share of the time that goes by waiting, and the length of a step."""
+    run = run_of(task)
+    prepared = prepare(run)
+    model = build(run.model, SEED).train()
+    with Loader(prepared.batches("train", BATCH_TOKENS, SEED)) as loader:
+        for _ in range(5):
+            step(model, next(loader))
+        waited = loader.waited_seconds
+        started = time.perf_counter()
+        for _ in range(steps):
+            step(model, next(loader))
+        seconds = time.perf_counter() - started
+        waited = loader.waited_seconds - waited
+    return {"waiting": waited / seconds, "milliseconds_a_step": 1000 * seconds / steps, "steps": steps}
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--steps", type=int, default=300)
+    options = parser.parse_args()
+    torch.manual_seed(SEED)
+    results = {}
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["CLEARHEAD_CACHE"] = cache
+        print(f"{'task':24s}{'ms a step':>12s}{'waiting':>10s}")
+        for task in CORPORA:
+            result = results[task] = measure(task, options.steps)
+            print(f"{task:24s}{result['milliseconds_a_step']:12.1f}{result['waiting']:10.3%}", flush=True)
+    keeps = all(result["waiting"] < BAR for result in results.values())
+    report("batch_wait", {"results": results, "kept": keeps, "bar": BAR, "seed": SEED}, options.save)
+    raise SystemExit(not keeps)
+
+
+if __name__ == "__main__":
+    main()
