@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -118,6 +119,22 @@ def test_a_masked_model_is_given_all_of_the_text_in_parts(tmp_path: Path) -> Non
     assert prepared.audit.splits["train"].divided == 1
 
 
+@pytest.mark.notes("N2")
+@pytest.mark.parametrize("task", get_args(Task))
+def test_every_id_of_a_batch_picks_its_row_of_the_embedding(task: Task, tmp_path: Path) -> None:
+    """A token becomes a vector by its id: one-hot times E is row `id` of E, for all ids of a batch."""
+    ending = ".txt" if "language-model" in task else ".tsv"
+    lines = NEWS if ending == ".txt" else [f"{text}\t{text[:3]}" for text in NEWS]
+    data = DataConfig(train=write(tmp_path / f"news{ending}", lines), validation=0.0)
+    prepared = prepare(run_of(task, data))
+    E = torch.randn(prepared.tokenizers.target.size, 5, dtype=torch.float64)
+    for batch in prepared.batches("train", 40).epoch():
+        for ids in (batch.inputs, batch.source):
+            if ids is not None:
+                one_hot = torch.nn.functional.one_hot(ids, len(E)).double()
+                assert torch.equal(one_hot @ E, E[ids])
+
+
 def test_nothing_is_made_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write(tmp_path / "news.txt", NEWS * 50)
     run = run_of("language-model", DataConfig(train=source, validation=0.1), kind="bpe", vocabulary=300)
@@ -142,6 +159,16 @@ def test_the_name_of_a_file_does_not_matter_but_its_content_and_the_settings_do(
     assert prepare(other).splits["train"].folder != folder
     by_character = run.replace(tokenizer=TokenizerConfig(kind="character"))
     assert prepare(by_character).splits["train"].folder != folder
+
+
+def test_the_fingerprint_tells_data_apart_and_nothing_else(tmp_path: Path) -> None:
+    run = run_of("language-model", DataConfig(train=write(tmp_path / "a.txt", NEWS), validation=0.0))
+    first = prepare(run).fingerprint
+    copy = write(tmp_path / "b.txt", NEWS)
+    held = run.replace(data=DataConfig(train=copy, validation=0.0, on_error="skip"))
+    assert prepare(held).fingerprint == first
+    other = run.replace(data=DataConfig(train=write(tmp_path / "c.txt", NEWS[::-1]), validation=0.0))
+    assert prepare(other).fingerprint != first
 
 
 @pytest.mark.parametrize("damage", ["truncate", "flip", "remove"])

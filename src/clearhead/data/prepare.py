@@ -15,6 +15,7 @@ from clearhead.config.data import TooLong
 from clearhead.config.run import RunConfig, Task
 from clearhead.data.audit import Audit, audit
 from clearhead.data.batches import Batches, Collate
+from clearhead.data.cache import key_of
 from clearhead.data.collate import Labelled, Masked, Pairs, Windows
 from clearhead.data.encoding import Rules, Side
 from clearhead.data.frames import document_frame, input_frame, target_frame
@@ -116,6 +117,12 @@ class Prepared:
     def audit(self) -> Audit:
         """The report on what was read."""
         return audit(self.splits)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A name for the training examples and their order on disk: a saved position holds for this data only."""
+        files = self.splits["train"].files
+        return key_of({name: facts.sha256 for name, facts in files.items()})
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
