@@ -7,6 +7,7 @@
 Sums and counts are kept apart, so that a mean over many batches is exact whatever the split.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch.nn.functional as F
@@ -27,14 +28,14 @@ class Loss:
     right: int
 
 
-def logits_of(model: Model, batch: Batch) -> Tensor:
-    """The model's answer to a batch: (b, n, vocabulary), or (b, classes)."""
+def logits_of(model: Model, batch: Batch, call: Callable[..., Tensor] | None = None) -> Tensor:
+    """The model's answer to a batch: (b, n, vocabulary), or (b, classes); `call` is the model, compiled."""
+    call = call or model
     if isinstance(model, Translator):
-        assert batch.source is not None
-        return model(batch.inputs, batch.source, batch.counts, batch.source_counts)
+        return call(batch.inputs, batch.source, batch.counts, batch.source_counts)
     if isinstance(model, Decoder):
-        return model(batch.inputs, batch.counts, batch.documents)
-    return model(batch.inputs, batch.counts)
+        return call(batch.inputs, batch.counts, batch.documents)
+    return call(batch.inputs, batch.counts)
 
 
 def loss_of(logits: Tensor, batch: Batch) -> Loss:

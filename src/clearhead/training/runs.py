@@ -140,7 +140,8 @@ def sample_translations(run: Run, count: int) -> list[tuple[str, str, str]]:
 def sample_classes(run: Run, count: int) -> list[tuple[str, str, str]]:
     """Validation texts, and what the model says of them."""
     texts = [example for example in held_out(run, count) if isinstance(example, Labelled)]
-    made = Reader(run.checkpoint).classify([text.text for text in texts])
+    reader = Reader(run.checkpoint)
+    made = reader.classify([reader.ids(text.text) for text in texts])
     return [(text.text, answer.label, text.label) for text, answer in zip(texts, made, strict=True)]
 
 

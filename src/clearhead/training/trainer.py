@@ -116,9 +116,9 @@ class Trainer:
         for part in range(training.accumulate):
             rows = batch if training.accumulate == 1 else batch.share(part, training.accumulate)
             with self.autocast():
-                logits = logits_of(self.forward, rows)
+                logits = logits_of(self.model, rows, self.forward)
             total, plain = training_loss(logits, rows, training.label_smoothing)
-            (total / max(1, batch.total)).backward()  # type: ignore[no-untyped-call]
+            (total / max(1, batch.total)).backward()
             nats += float(plain)
         weights = [weight for weight in self.model.parameters() if weight.grad is not None]
         norm = float(torch.nn.utils.clip_grad_norm_(weights, training.clip or math.inf))
@@ -246,4 +246,4 @@ def recompute_blocks(model: Model) -> None:
     for stack in model.modules():
         if isinstance(stack, Stack):
             for block in stack.blocks:
-                block.forward = partial(checkpoint, block.forward, use_reentrant=False)  # type: ignore[method-assign]
+                block.forward = partial(checkpoint, block.forward, use_reentrant=False)
