@@ -1,4 +1,4 @@
-"""What every test shares: the table of the notes, laws without a stopwatch, and no network."""
+"""What every test shares: the table of the notes, laws without a stopwatch, a cache of their own, and no network."""
 
 import os
 import socket
@@ -15,6 +15,14 @@ settings.register_profile("clearhead", deadline=None, derandomize=True, max_exam
 settings.load_profile("clearhead")
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Leave the user's cache alone, and see nothing of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLEARHEAD_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
