@@ -6,7 +6,7 @@ pronouns with "be" and every negation, always, so that no clause has two spellin
 
 from typing import NamedTuple
 
-from clearhead.text.builtin.spanish.phrases import Phrase, Referent
+from clearhead.text.builtin.spanish.phrases import Phrase
 from clearhead.text.builtin.spanish.verbs import GOING, PRESENT, Verb
 
 Both = tuple[str, str]
@@ -102,13 +102,3 @@ def ask(clause: Clause) -> Both:
     who = f" {who}" if who else ""
     after = es + who if clause.describes else who + es
     return spanish_group(clause) + after, f"{aux} {subject.en}{mood.en}{group.asked}{en}{mood.tail}"
-
-
-def infinitive(verb: Verb, clitic: str = "") -> str:
-    """The Spanish infinitive with its pronoun: comprarlo, levantarme."""
-    return verb.infinitive + clitic
-
-
-def reflexive(ref: Referent) -> str:
-    """The pronoun of someone who does it to himself."""
-    return ref.reflexive

@@ -5,7 +5,7 @@ Dice enter; Spanish, English and the mark at the end leave, still without capita
 
 from clearhead.text.builtin.spanish import adjectives as adj
 from clearhead.text.builtin.spanish import adverbs as when
-from clearhead.text.builtin.spanish import events, states
+from clearhead.text.builtin.spanish import being, events, states
 from clearhead.text.builtin.spanish import nouns as n
 from clearhead.text.builtin.spanish.adverbs import Both
 from clearhead.text.builtin.spanish.clauses import ALWAYS, NEVER, NOT, PLAIN, USUALLY, Clause, state
@@ -29,7 +29,7 @@ from clearhead.text.builtin.spanish.verbs import (
     action,
 )
 
-PARALLEL = (states.has, states.lives, states.is_at, states.mood_of, states.wears, states.wants)
+PARALLEL = (states.has, states.lives, being.is_at, being.mood_of, states.wears, states.wants)
 
 
 def and_another(dice: Dice) -> Sentence:

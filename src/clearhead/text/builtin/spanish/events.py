@@ -48,7 +48,7 @@ from clearhead.text.builtin.spanish.predicates import (
     TELLING,
     Deed,
     Frame,
-    Style,
+    Styles,
 )
 from clearhead.text.builtin.spanish.verbs import FUTURE, GOING, PAST, PERFECT, PRESENT, PROGRESSIVE, USED
 
@@ -208,7 +208,7 @@ def perfect(dice: Dice, subject: Phrase) -> Clause:
 
 
 def doing(
-    dice: Dice, subject: Phrase, styles: tuple[Style, ...] = PLANS, frames: Frames = WANTED_FRAMES
+    dice: Dice, subject: Phrase, styles: Styles = PLANS, frames: Frames = WANTED_FRAMES
 ) -> tuple[str, str, str]:
     """A deed without a tense: comprar pan, "buy bread", "buying bread"."""
     deed = dice.pick(frames).deed(dice, subject, styles)

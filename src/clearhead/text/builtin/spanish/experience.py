@@ -19,12 +19,12 @@ from clearhead.text.builtin.spanish.phrases import (
     person,
     to,
 )
-from clearhead.text.builtin.spanish.predicates import GENERAL, OWN, OWNED, Style, thing
+from clearhead.text.builtin.spanish.predicates import GENERAL, OWN, OWNED, Styles, thing
 from clearhead.text.builtin.spanish.statements import Sentence
 from clearhead.text.builtin.spanish.verbs import PAST, PRESENT, state
 
 LIKE, LOVE = state("gustar", "like"), state("encantar", "love")
-LIKED_STYLES: tuple[Style, ...] = ((THIS, 0), (THIS, 1), (THAT, 0), (OWNED, 0), (OWN, 0))
+LIKED_STYLES: Styles = ((THIS, 0), (THIS, 1), (THAT, 0), (OWNED, 0), (OWN, 0))
 LIKED = n.GOODS + n.FILMS + n.SONGS
 
 

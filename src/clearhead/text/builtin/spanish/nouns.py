@@ -286,8 +286,9 @@ BUILDING = nouns(
     BUILDINGS,
     {
         "el museo": "museum", "la biblioteca": "library", "el restaurante": "restaurant",
-        "la iglesia": "church", "el mercado": "market", "el hotel": "hotel", "el teatro": "theater", "el castillo": "castle",
-        "la calle": "street", "el pueblo": "village", "la ciudad": "city", "el puente": "bridge",
+        "la iglesia": "church", "el mercado": "market", "el hotel": "hotel", "el teatro": "theater",
+        "el castillo": "castle", "la calle": "street", "el pueblo": "village", "la ciudad": "city",
+        "el puente": "bridge",
     },
 ) + nouns(
     SIZES + LOOKS + adj.called("tranquilo famoso"),

@@ -7,11 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from clearhead.text.builtin.spanish import nouns as n
-from clearhead.text.builtin.spanish.adverbs import (
-    MANNERS,
-    SPOTS,
-    Both,
-)
+from clearhead.text.builtin.spanish.adverbs import MANNERS, SPOTS, Both
 from clearhead.text.builtin.spanish.nouns import Noun
 from clearhead.text.builtin.spanish.phrases import (
     ALL,
@@ -42,50 +38,40 @@ from clearhead.text.builtin.spanish.phrases import (
 )
 from clearhead.text.builtin.spanish.verbs import Verb
 
-COUNT, OWN, OWNED = "count", "own", "owned"
-Style = tuple[Determiner | str, int]
-TELLING: tuple[Style, ...] = urn(
+COUNT, OWN, OWNED = "count", "own", "owned"  # three apples; my apple; Ana's apple
+Style = tuple[Determiner | str, int]  # what stands before a noun, and whether the noun is plural
+Styles = tuple[Style, ...]
+
+# How things are told: with all there is, when something happened;
+TELLING: Styles = urn(
     {
         (A, 0): 9, (THE, 0): 6, (THE, 1): 3, (THIS, 0): 2, (THAT, 0): 1, (THIS, 1): 1, (THAT, 1): 1,
         (COUNT, 1): 4, (OWN, 0): 4, (OWN, 1): 2, (OWNED, 0): 3, (OWNED, 1): 1, (ANOTHER, 0): 1, (SOME, 1): 1,
         (SEVERAL, 1): 1, (MANY, 1): 1, (ALL, 1): 1,
     }
 )  # fmt: skip
-CALM: tuple[Style, ...] = urn(
+# without numbers, when it is denied, asked or still going on;
+CALM: Styles = urn(
     {
-        (A, 0): 5,
-        (THE, 0): 4,
-        (THE, 1): 2,
-        (THIS, 0): 2,
-        (THAT, 0): 1,
-        (THIS, 1): 1,
-        (OWN, 0): 3,
+        (A, 0): 5, (THE, 0): 4, (THE, 1): 2, (THIS, 0): 2, (THAT, 0): 1, (THIS, 1): 1, (OWN, 0): 3,
         (OWNED, 0): 2,
     }
-)
-PLANS: tuple[Style, ...] = urn(
+)  # fmt: skip
+# what is planned, what is known already, what has never been;
+PLANS: Styles = urn(
     {(A, 0): 8, (THE, 0): 5, (THE, 1): 2, (THIS, 0): 2, (COUNT, 1): 3, (OWN, 0): 3, (OWNED, 0): 2}
 )
-KNOWN: tuple[Style, ...] = urn(
+KNOWN: Styles = urn(
     {(THE, 0): 4, (THE, 1): 3, (THIS, 0): 2, (THAT, 1): 1, (OWN, 0): 2, (OWN, 1): 2, (OWNED, 0): 3}
 )
-NEVER_YET: tuple[Style, ...] = urn({(A, 0): 6, (THIS, 0): 2, (OWNED, 0): 1})
-GENERAL: tuple[Style, ...] = ((BARE, 1),)
-HABIT: tuple[Style, ...] = urn({(THE, 0): 2, (OWN, 0): 4, (BARE, 1): 1, (OWN, 1): 1})
-PUBLIC: tuple[Style, ...] = urn(
-    {
-        (A, 0): 6,
-        (THE, 0): 5,
-        (THE, 1): 2,
-        (THIS, 0): 2,
-        (THAT, 0): 2,
-        (COUNT, 1): 1,
-        (SEVERAL, 1): 1,
-        (MANY, 1): 1,
-    }
-)
-PUBLIC_CALM: tuple[Style, ...] = PUBLIC[:-3]
-HAVING: tuple[Style, ...] = urn(
+NEVER_YET: Styles = urn({(A, 0): 6, (THIS, 0): 2, (OWNED, 0): 1})
+# things in general, and one's own things, for habits;
+GENERAL: Styles = ((BARE, 1),)
+HABIT: Styles = urn({(THE, 0): 2, (OWN, 0): 4, (BARE, 1): 1, (OWN, 1): 1})
+# what belongs to nobody, and what one may have.
+PUBLIC_CALM: Styles = urn({(A, 0): 6, (THE, 0): 5, (THE, 1): 2, (THIS, 0): 2, (THAT, 0): 2})
+PUBLIC: Styles = (*PUBLIC_CALM, (COUNT, 1), (SEVERAL, 1), (MANY, 1))
+HAVING: Styles = urn(
     {(A, 0): 8, (COUNT, 1): 4, (MANY, 1): 2, (ANOTHER, 0): 1, (OWN, 0): 2, (OWN, 1): 1, (OWNED, 0): 1}
 )
 MASS_TELLING = urn({BARE: 5, THE: 4, MANY: 1, MORE: 1})
@@ -102,9 +88,7 @@ class Deed(NamedTuple):
     clitic: str = ""
 
 
-Make = Callable[[Dice, Phrase, tuple[Style, ...]], Both]
-
-
+Make = Callable[[Dice, Phrase, Styles], Both]
 DAY, SOON, ANY, LONG, ROUTINE = range(5)
 
 
@@ -116,7 +100,7 @@ class Frame(NamedTuple):
     span: int = DAY
     is_reflexive: bool = False
 
-    def deed(self, dice: Dice, subject: Phrase, styles: tuple[Style, ...]) -> Deed:
+    def deed(self, dice: Dice, subject: Phrase, styles: Styles) -> Deed:
         """This verb with a complement for this subject."""
         es, en = self.make(dice, subject, styles)
         return Deed(self.verb, es, en, subject.ref.reflexive if self.is_reflexive else "")
@@ -138,7 +122,7 @@ def clashes(subject: Phrase, other: Phrase) -> bool:
 
 
 def thing(
-    dice: Dice, nouns: tuple[Noun, ...], subject: Phrase, styles: tuple[Style, ...], described: float = 0.25
+    dice: Dice, nouns: tuple[Noun, ...], subject: Phrase, styles: Styles, described: float = 0.25
 ) -> Phrase:
     """A phrase for one of these nouns, in one of these styles."""
     noun = dice.pick(nouns)
@@ -159,7 +143,7 @@ def thing(
     return joined(noun, determiner, plural, adjective, False)
 
 
-def stuff(dice: Dice, nouns: tuple[Noun, ...], styles: tuple[Style, ...]) -> Phrase:
+def stuff(dice: Dice, nouns: tuple[Noun, ...], styles: Styles) -> Phrase:
     """A phrase for something that is not counted: bread, el agua, a lot of milk."""
     noun = dice.pick(nouns)
     if styles is KNOWN:
@@ -176,7 +160,7 @@ def objects(counted: tuple[Noun, ...], masses: tuple[Noun, ...] = (), pairs: tup
     total = len(counted) + len(masses) + len(pairs)
     share_of_masses, share_of_pairs = len(masses) / total, len(pairs) / total
 
-    def make(dice: Dice, subject: Phrase, styles: tuple[Style, ...]) -> Both:
+    def make(dice: Dice, subject: Phrase, styles: Styles) -> Both:
         which = dice.random()
         if which < share_of_masses:
             phrase = stuff(dice, masses, styles)
@@ -192,7 +176,7 @@ def objects(counted: tuple[Noun, ...], masses: tuple[Noun, ...] = (), pairs: tup
 def sights(nouns: tuple[Noun, ...]) -> Make:
     """Any of these things, which belong to nobody in particular."""
 
-    def make(dice: Dice, subject: Phrase, styles: tuple[Style, ...]) -> Both:
+    def make(dice: Dice, subject: Phrase, styles: Styles) -> Both:
         fitting = GENERAL if styles is GENERAL else PUBLIC if styles is TELLING else PUBLIC_CALM
         phrase = thing(dice, nouns, subject, fitting)
         return " " + phrase.es, " " + phrase.en
@@ -200,7 +184,7 @@ def sights(nouns: tuple[Noun, ...]) -> Make:
     return make
 
 
-def pair(dice: Dice, pairs: tuple[Noun, ...], subject: Phrase, styles: tuple[Style, ...]) -> Phrase:
+def pair(dice: Dice, pairs: tuple[Noun, ...], subject: Phrase, styles: Styles) -> Phrase:
     """Something of which there are two: the gloves, mis zapatos."""
     style = BARE if styles is GENERAL else dice.pick(PAIR_STYLES)
     determiner = style if isinstance(style, Determiner) else possessive(dice, subject)
@@ -220,13 +204,13 @@ def someone_else(dice: Dice, subject: Phrase) -> Phrase:
     return phrase
 
 
-def a_person(dice: Dice, subject: Phrase, styles: tuple[Style, ...]) -> Both:
+def a_person(dice: Dice, subject: Phrase, styles: Styles) -> Both:
     """Someone as an object, with the personal a."""
     phrase = someone_else(dice, subject)
     return " " + to(phrase.es), " " + phrase.en
 
 
-def a_stranger(dice: Dice, subject: Phrase, styles: tuple[Style, ...]) -> Both:
+def a_stranger(dice: Dice, subject: Phrase, styles: Styles) -> Both:
     """Someone as an object who may have been unknown until now."""
     phrase = dice.pick(NAMES) if dice.chance(0.5) else character(dice)
     while clashes(subject, phrase):
@@ -248,7 +232,7 @@ def activity(places: tuple[Both, ...], manners: str = "", together: bool = True)
     """Where, how or with whom something is done, or nothing of that."""
     ways = tuple((manner, MANNERS[manner]) for manner in manners.split())
 
-    def make(dice: Dice, subject: Phrase, styles: tuple[Style, ...]) -> Both:
+    def make(dice: Dice, subject: Phrase, styles: Styles) -> Both:
         which = dice.random()
         if which < 0.45 and places:
             es, en = dice.pick(places)
@@ -267,13 +251,13 @@ def among(choices: tuple[Both, ...]) -> Make:
     """One of these complements."""
     spaced = tuple((" " + es if es else "", " " + en if en else "") for es, en in choices)
 
-    def make(dice: Dice, subject: Phrase, styles: tuple[Style, ...]) -> Both:
+    def make(dice: Dice, subject: Phrase, styles: Styles) -> Both:
         return dice.pick(spaced)
 
     return make
 
 
-def left_behind(dice: Dice, subject: Phrase, styles: tuple[Style, ...]) -> Both:
+def left_behind(dice: Dice, subject: Phrase, styles: Styles) -> Both:
     """Something, and where it was left."""
     phrase = thing(dice, n.CARRIED, subject, KNOWN, 0.1)
     es, en = dice.pick(SPOTS)
@@ -283,7 +267,7 @@ def left_behind(dice: Dice, subject: Phrase, styles: tuple[Style, ...]) -> Both:
 def of_the_body(spanish: str, english: str, several: str) -> Make:
     """La cara, which English gives to its owner: my face, our faces."""
 
-    def make(dice: Dice, subject: Phrase, styles: tuple[Style, ...]) -> Both:
+    def make(dice: Dice, subject: Phrase, styles: Styles) -> Both:
         word = several if subject.ref.english_person > 2 else english
         return f" {spanish}", f" {subject.ref.possessive} {word}"
 

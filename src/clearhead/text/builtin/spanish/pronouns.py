@@ -32,7 +32,7 @@ from clearhead.text.builtin.spanish.predicates import (
     OWN,
     OWNED,
     TELLING,
-    Style,
+    Styles,
     someone_else,
     stuff,
     thing,
@@ -108,7 +108,7 @@ TRANSFERS = (
     (action("traer", "bring brought"), n.SNACKS + n.BELONGINGS + n.called("flor planta")),
     (action("leer", "read read"), n.MAIL + n.called("cuento")),
 )
-GIFTS: tuple[Style, ...] = urn({(A, 0): 5, (THE, 0): 2, (THE, 1): 1, (TWO, 1): 1, (THREE, 1): 1, (OWN, 0): 2})
+GIFTS: Styles = urn({(A, 0): 5, (THE, 0): 2, (THE, 1): 1, (TWO, 1): 1, (THREE, 1): 1, (OWN, 0): 2})
 
 
 def gives(dice: Dice) -> Sentence:
@@ -180,7 +180,7 @@ KEPT = (
     (TENER, READ, n.READING), (TENER, SELL, n.VEHICLES + n.FURNITURE), (NECESITAR, BUY, n.GOODS),
     (QUERER, BUY, n.GOODS), (TENER, USE, n.called("ordenador cámara móvil")),
 )  # fmt: skip
-STORY_STYLES: tuple[Style, ...] = urn(
+STORY_STYLES: Styles = urn(
     {(A, 0): 6, (THE, 0): 2, (THE, 1): 2, (TWO, 1): 1, (THREE, 1): 1, (THIS, 0): 1, (OWNED, 0): 1}
 )
 
@@ -213,7 +213,7 @@ def _together(first: tuple[str, str], second: tuple[str, str], turn: str) -> Sen
 def wants_not(dice: Dice) -> Sentence:
     """Something one has but does not want to use: tengo el libro, pero no quiero leerlo."""
     subject, (first, second, nouns) = person(dice), dice.pick(KEPT)
-    styles: tuple[Style, ...] = ((A, 0), (A, 0), (THIS, 0))
+    styles: Styles = ((A, 0), (A, 0), (THIS, 0))
     kept = thing(dice, nouns, subject, styles)
     verb, to_ = (QUERER, " to") if first is TENER and dice.chance(0.5) else (PODER, "")
     es, en = f" {second.infinitive}{kept.ref.accusative}", f"{to_} {second.base} {kept.ref.object}"

@@ -4,7 +4,7 @@ Dice enter; Spanish, English and "?" leave, still without capitals and ¿.
 """
 
 from clearhead.text.builtin.spanish import adjectives as adj
-from clearhead.text.builtin.spanish import events, states
+from clearhead.text.builtin.spanish import being, events, states
 from clearhead.text.builtin.spanish import nouns as n
 from clearhead.text.builtin.spanish.clauses import ALREADY, NOT, PLAIN, STILL, Clause, Mood, ask
 from clearhead.text.builtin.spanish.deeds import EVENTS, MISHAPS, SIGHTINGS, WORKS
@@ -63,9 +63,9 @@ def question(clause: Clause) -> Sentence:
 
 STATES = (
     (states.has, STATE_DOUBTS), (states.wants, DOUBTS), (states.lives, STATE_DOUBTS), (states.knows, DOUBTS),
-    (states.wears, DOUBTS), (states.feels, STATE_DOUBTS), (states.mood_of, STATE_DOUBTS),
-    (states.is_at, STATE_DOUBTS), (states.must_do, DOUBTS), (states.prefers, SURE),
-    (states.comes_from, DOUBTS), (states.character_of, DOUBTS), (states.feels, STATE_DOUBTS),
+    (states.wears, DOUBTS), (states.feels, STATE_DOUBTS), (being.mood_of, STATE_DOUBTS),
+    (being.is_at, STATE_DOUBTS), (states.must_do, DOUBTS), (states.prefers, SURE),
+    (being.comes_from, DOUBTS), (being.character_of, DOUBTS), (states.feels, STATE_DOUBTS),
     (states.must_do, DOUBTS),
 )  # fmt: skip
 

@@ -6,6 +6,7 @@ Dice enter; one Spanish and one English sentence leave.
 from collections.abc import Callable
 
 from clearhead.text.builtin.spanish import (
+    being,
     compound,
     events,
     experience,
@@ -45,11 +46,11 @@ KINDS: dict[Kind, int] = {
     lambda dice: told(states.prefers(dice, person(dice))): 3,
     lambda dice: told(states.feels(dice, person(dice))): 7,
     lambda dice: told(states.aged(dice, person(dice))): 2,
-    lambda dice: told(states.mood_of(dice, person(dice))): 5,
-    lambda dice: told(states.character_of(dice, third(dice))): 4,
-    lambda dice: told(states.works_as(dice, acquaintance(dice))): 3,
-    lambda dice: told(states.comes_from(dice, person(dice))): 3,
-    lambda dice: told(states.is_at(dice, person(dice))): 4,
+    lambda dice: told(being.mood_of(dice, person(dice))): 5,
+    lambda dice: told(being.character_of(dice, third(dice))): 4,
+    lambda dice: told(being.works_as(dice, acquaintance(dice))): 3,
+    lambda dice: told(being.comes_from(dice, person(dice))): 3,
+    lambda dice: told(being.is_at(dice, person(dice))): 4,
     lambda dice: told(states.must_do(dice, person(dice))): 10,
     anyone: 3,
     nothing: 2,

@@ -21,7 +21,7 @@ from clearhead.text.builtin.spanish.phrases import (
     person,
     urn,
 )
-from clearhead.text.builtin.spanish.predicates import COUNT, OWNED, Style
+from clearhead.text.builtin.spanish.predicates import COUNT, OWNED, Styles
 from clearhead.text.builtin.spanish.verbs import FUTURE, PAST, actions
 
 Sentence = tuple[str, str, str]
@@ -108,7 +108,7 @@ ORDERED = frozenset(
     ]
 )
 ORDERS = tuple(frame for frame in ACTIONS + EVENTS if frame.verb.infinitive in ORDERED)
-ORDER_STYLES: tuple[Style, ...] = urn(
+ORDER_STYLES: Styles = urn(
     {
         (THE, 0): 4,
         (THE, 1): 3,

@@ -3,7 +3,6 @@
 A subject enters; a `Clause` leaves, which `state` turns into a statement and `ask` into a question.
 """
 
-from clearhead.text.builtin.spanish import adjectives as adj
 from clearhead.text.builtin.spanish import adverbs as when
 from clearhead.text.builtin.spanish import nouns as n
 from clearhead.text.builtin.spanish.clauses import (
@@ -21,7 +20,6 @@ from clearhead.text.builtin.spanish.clauses import (
 )
 from clearhead.text.builtin.spanish.deeds import SKILLS
 from clearhead.text.builtin.spanish.events import doing
-from clearhead.text.builtin.spanish.inflection import an, english_plural, spanish_plural
 from clearhead.text.builtin.spanish.phrases import (
     ANOTHER,
     BARE,
@@ -48,7 +46,7 @@ from clearhead.text.builtin.spanish.predicates import (
     OWN,
     OWNED,
     PLANS,
-    Style,
+    Styles,
     a_stranger,
     clashes,
     pair,
@@ -61,7 +59,6 @@ from clearhead.text.builtin.spanish.verbs import (
     CONOCER,
     DEBER,
     ENTENDER,
-    ESTAR_BE,
     FEEL_LIKE,
     FUTURE,
     NECESITAR,
@@ -73,7 +70,6 @@ from clearhead.text.builtin.spanish.verbs import (
     QUERER,
     RECORDAR,
     SABER,
-    SER,
     TENER,
     TENER_BE,
     VIVIR,
@@ -107,13 +103,13 @@ def has(dice: Dice, subject: Phrase, moods: tuple[Mood, ...] = LASTING) -> Claus
     elif which < 0.35 and not mood.denies:
         phrase = thing(dice, THOUGHTS, subject, ((A, 0), (ANOTHER, 0)))
     else:
-        styles: tuple[Style, ...] = ((A, 0), (A, 0), (A, 0), (OWN, 0)) if mood.denies else HAVING
+        styles: Styles = ((A, 0), (A, 0), (A, 0), (OWN, 0)) if mood.denies else HAVING
         phrase = thing(dice, OWNED_THINGS, subject, styles)
     tense = PRESENT if mood is NO_LONGER or mood is STILL else dice.pick(HAVE_TENSES)
     return Clause(subject, TENER, tense, " " + phrase.es, " " + phrase.en, mood)
 
 
-WANTED: tuple[Style, ...] = ((A, 0), (A, 0), (COUNT, 1), (THIS, 0), (THAT, 0))
+WANTED: Styles = ((A, 0), (A, 0), (COUNT, 1), (THIS, 0), (THAT, 0))
 
 
 def wants(dice: Dice, subject: Phrase, moods: tuple[Mood, ...] = WANTING) -> Clause:
@@ -154,7 +150,7 @@ def lives(dice: Dice, subject: Phrase, moods: tuple[Mood, ...] = LASTING) -> Cla
 
 
 TOWNS = tuple((n.CITIES | n.COUNTRIES).items())
-SUBJECTS: tuple[Style, ...] = ((THE, 0), (THE, 1), (THIS, 0), (THAT, 0), (OWNED, 0))
+SUBJECTS: Styles = ((THE, 0), (THE, 1), (THIS, 0), (THAT, 0), (OWNED, 0))
 ACQUAINTED: tuple[Mood, ...] = urn({PLAIN: 6, NOT: 3, NOT_YET: 1, ALSO: 1})
 
 
@@ -201,7 +197,7 @@ def wears(dice: Dice, subject: Phrase, moods: tuple[Mood, ...] = STANDING) -> Cl
         noun = dice.pick(n.PAIRS + n.CLOTHES if subject.ref.person > 2 else n.PAIRS)
         phrase = joined(noun, BARE, 1, dice.pick(noun.adjectives) if dice.chance(0.6) else None, False)
     else:
-        styles: tuple[Style, ...] = ((A, 0), (A, 0), (A, 0), (THIS, 0), (OWN, 0))
+        styles: Styles = ((A, 0), (A, 0), (A, 0), (THIS, 0), (OWN, 0))
         phrase = thing(dice, n.CLOTHES, subject, styles, 0.6)
     return Clause(subject, WEAR, dice.pick(STATE_TENSES), " " + phrase.es, " " + phrase.en, dice.pick(moods))
 
@@ -271,126 +267,6 @@ def aged(dice: Dice, subject: Phrase, moods: tuple[Mood, ...] = AGE_MOODS) -> Cl
     else:
         es, en = dice.pick(AGES)
     return Clause(subject, TENER_BE, PRESENT, f" {es} años", f" {en} years old", dice.pick(moods))
-
-
-DEGREES = urn({("", ""): 20, ("muy ", "very "): 8, ("bastante ", "quite "): 2})
-STRONG_DEGREES = DEGREES + (("demasiado ", "too "),) * 2
-CALM_DEGREES = urn({("", ""): 10, ("muy ", "very "): 1})
-STEADY_MOODS = tuple(one for one in adj.MOODS if one.is_invariable)
-STEADY_CHARACTERS = tuple(one for one in adj.PEOPLE if one.is_invariable)
-ABSOLUTE = frozenset(("ready", "in love"))
-OVERDONE = frozenset(  # of which there can be too much
-    [
-        "expensive",
-        "big",
-        "small",
-        "old",
-        "long",
-        "heavy",
-        "difficult",
-        "easy",
-        "dirty",
-        "hot",
-        "cold",
-        "tired",
-        "sad",
-        "sick",
-        "nervous",
-        "busy",
-        "drunk",
-        "worried",
-        "young",
-        "shy",
-        "lazy",
-        "serious",
-        "short",
-        "tall",
-        "boring",
-        "spicy",
-        "salty",
-        "sweet",
-        "narrow",
-        "poor",
-        "optimistic",
-    ]
-)
-
-
-def described(
-    dice: Dice, subject: Phrase, verb: Verb, adjective: adj.Adjective, mood: Mood, tense: int
-) -> Clause:
-    """Be and an adjective, with or without a degree."""
-    degrees = CALM_DEGREES if mood.denies else STRONG_DEGREES if adjective.en in OVERDONE else DEGREES
-    more, very = ("", "") if adjective.en in ABSOLUTE else dice.pick(degrees)
-    form = subject.ref.form if subject.ref.form >= 0 else 0 if subject.ref.person < 3 else 2
-    return Clause(
-        subject, verb, tense, f" {more}{adjective.es[form]}", f" {very}{adjective.en}", mood, "", True
-    )
-
-
-def mood_of(dice: Dice, subject: Phrase, moods: tuple[Mood, ...] = LASTING) -> Clause:
-    """How someone is now: estar. Without a known gender only words that show none."""
-    adjective = dice.pick(adj.MOODS if subject.ref.form >= 0 else STEADY_MOODS)
-    return described(dice, subject, ESTAR_BE, adjective, dice.pick(moods), dice.pick(STATE_TENSES))
-
-
-def bad_mood_of(dice: Dice, subject: Phrase, tense: int) -> Clause:
-    """How someone is who would rather do nothing."""
-    adjective = dice.pick(adj.BAD_MOODS if subject.ref.form >= 0 else adj.called("triste"))
-    return described(dice, subject, ESTAR_BE, adjective, PLAIN, tense)
-
-
-def character_of(dice: Dice, subject: Phrase, moods: tuple[Mood, ...] = STANDING) -> Clause:
-    """What someone is like: ser."""
-    adjective = dice.pick(adj.PEOPLE if subject.ref.form >= 0 else STEADY_CHARACTERS)
-    tense = PRESENT if dice.chance(0.8) else PAST
-    return described(dice, subject, SER, adjective, dice.pick(moods), tense)
-
-
-JOBS = tuple((men, women, en) for (men, women), en in n.PROFESSIONS.items())
-SHARED_JOBS = tuple((es, es, en) for es, en in n.SHARED_PROFESSIONS.items())
-
-
-def works_as(dice: Dice, subject: Phrase, moods: tuple[Mood, ...] = STANDING) -> Clause:
-    """Someone's profession: no article in Spanish, but for a good or bad one."""
-    ref = subject.ref
-    man, woman, en = dice.pick(JOBS + SHARED_JOBS if ref.form >= 0 else SHARED_JOBS)
-    es = woman if ref.form in (1, 3) else man
-    if ref.english_person > 2:
-        es, en = spanish_plural(es), english_plural(en)
-    good = dice.pick(adj.GOOD) if ref.form >= 0 and dice.chance(0.25) else None
-    if good:
-        article = A.es[ref.form]
-        es, en = f"{good.es[ref.form]} {es}", f"{good.en} {en}"
-        es, en = (f"{article} {es}", f"a {en}") if article else (es, en)
-    elif ref.english_person <= 2:
-        en = f"{an(en)} {en}"
-    tense = dice.pick((PRESENT, PRESENT, PRESENT, PAST, FUTURE))
-    return Clause(subject, SER, tense, f" {es}", f" {en}", dice.pick(moods), "", True)
-
-
-def comes_from(dice: Dice, subject: Phrase, moods: tuple[Mood, ...] = STANDING) -> Clause:
-    """Where someone is from, as a country or as an adjective."""
-    if subject.ref.form >= 0 and dice.chance(0.5):
-        return described_plainly(subject, dice.pick(adj.NATIONS), dice.pick(moods))
-    es, en = dice.pick(TOWNS)
-    return Clause(subject, SER, PRESENT, f" de {es}", f" from {en}", dice.pick(moods), "", True)
-
-
-def described_plainly(subject: Phrase, adjective: adj.Adjective, mood: Mood) -> Clause:
-    """Be and an adjective that has no degree."""
-    return Clause(
-        subject, SER, PRESENT, " " + adjective.es[subject.ref.form], " " + adjective.en, mood, "", True
-    )
-
-
-def is_at(dice: Dice, subject: Phrase, moods: tuple[Mood, ...] = LASTING) -> Clause:
-    """Where someone is."""
-    es, en = dice.pick(when.EVERYWHERE) if dice.chance(0.8) else dice.pick(when.IN_TOWNS)
-    tense, mood = dice.pick(STATE_TENSES), dice.pick(moods)
-    time = dice.pick(when.WERE_THEN) if tense == PAST and dice.chance(0.4) else None
-    es, en = (f"{es} {time[0]}", f"{en} {time[1]}") if time and mood is PLAIN else (es, en)
-    return Clause(subject, ESTAR_BE, tense, " " + es, " " + en, mood)
 
 
 # Verbs with an infinitive

@@ -5,7 +5,7 @@ clause goes without saying in Spanish when it is the first one; English has a pr
 """
 
 from clearhead.text.builtin.spanish import adjectives as adj
-from clearhead.text.builtin.spanish import events, states
+from clearhead.text.builtin.spanish import being, events, states
 from clearhead.text.builtin.spanish import nouns as n
 from clearhead.text.builtin.spanish.adverbs import Both
 from clearhead.text.builtin.spanish.clauses import ALWAYS, NEVER, NOT, PLAIN, Clause, Mood, state
@@ -25,7 +25,7 @@ from clearhead.text.builtin.spanish.phrases import (
     relative,
     somebody,
 )
-from clearhead.text.builtin.spanish.predicates import ANY, DAY, KNOWN, PLANS, Frame, Style, clashes, thing
+from clearhead.text.builtin.spanish.predicates import ANY, DAY, KNOWN, PLANS, Frame, Styles, clashes, thing
 from clearhead.text.builtin.spanish.statements import Sentence
 from clearhead.text.builtin.spanish.things import described
 from clearhead.text.builtin.spanish.verbs import (
@@ -90,12 +90,12 @@ def reason(dice: Dice, subject: Phrase, tense: int, hinders: bool) -> Both:
     if not hinders:
         es, _, en = dice.pick(states.FEELINGS)
         feeling = Clause(subject, TENER_BE, tense, f" {es}", f" {en}")
-        return state(feeling if which < 0.5 else states.mood_of(dice, subject, SURE)._replace(tense=tense))
+        return state(feeling if which < 0.5 else being.mood_of(dice, subject, SURE)._replace(tense=tense))
     if which < 0.4:
         es, en = dice.pick(HINDRANCES)
         return state(Clause(subject, TENER_BE, tense, f" {es}", f" {en}"))
     if which < 0.7:
-        return state(states.bad_mood_of(dice, subject, tense))
+        return state(being.bad_mood_of(dice, subject, tense))
     if which < 0.85:
         return state(Clause(subject, TENER, tense, " tiempo", " time", NOT))
     es, en = dice.pick(DUTIES)
@@ -129,7 +129,7 @@ def because(dice: Dice) -> Sentence:
     elif which < 0.85:
         second = weather(dice, tense)
     else:
-        second = state(states.bad_mood_of(dice, another(dice, subject), tense))
+        second = state(being.bad_mood_of(dice, another(dice, subject), tense))
     es, en = state(first)
     return f"{es} porque {second[0]}", f"{en} because {second[1]}", "."
 
@@ -137,7 +137,7 @@ def because(dice: Dice) -> Sentence:
 BUY = action("comprar", "buy bought")
 VERY = (("", ""), ("muy ", "very "))
 TOO = (*VERY, ("demasiado ", "too "))
-POINTED: tuple[Style, ...] = ((THE, 0), (THE, 0), (THE, 1), (THIS, 0), (THAT, 0))
+POINTED: Styles = ((THE, 0), (THE, 0), (THE, 1), (THIS, 0), (THAT, 0))
 
 
 def because_it(dice: Dice) -> Sentence:
@@ -248,7 +248,7 @@ def whenever(dice: Dice) -> Sentence:
 
 
 SAID = (
-    states.mood_of, states.is_at, states.has, states.feels, states.lives, states.must_do, states.wants,
+    being.mood_of, being.is_at, states.has, states.feels, states.lives, states.must_do, states.wants,
 )  # fmt: skip
 OPINIONS: tuple[Verb, ...] = (THINK, BELIEVE, BELIEVE, SAY, SAY, SABER)
 
@@ -320,7 +320,7 @@ def who_did(dice: Dice) -> Sentence:
     unsaid = head._replace(es="", en="", ref=head.ref._replace(own=None))
     es, en = state(events.past(dice, unsaid, moods=SURE, frames=WHO_FRAMES)[0])
     whole = head._replace(es=f"{head.es} que {es}", en=f"{head.en} who{en}")
-    about = states.character_of if dice.chance(0.5) else states.mood_of
+    about = being.character_of if dice.chance(0.5) else being.mood_of
     return (*state(about(dice, whole, MAYBE)._replace(tense=PRESENT)), ".")
 
 

@@ -4,8 +4,8 @@ Dice enter; clauses leave, or Spanish, English and the mark at the end, still wi
 """
 
 from clearhead.text.builtin.spanish import adjectives as adj
+from clearhead.text.builtin.spanish import being
 from clearhead.text.builtin.spanish import nouns as n
-from clearhead.text.builtin.spanish import states
 from clearhead.text.builtin.spanish.adverbs import SPOTS, at
 from clearhead.text.builtin.spanish.clauses import ALSO, NOT, PLAIN, Clause, Mood
 from clearhead.text.builtin.spanish.inflection import comparative
@@ -30,7 +30,7 @@ from clearhead.text.builtin.spanish.phrases import (
     third,
     urn,
 )
-from clearhead.text.builtin.spanish.predicates import OWN, OWNED, Style, clashes, thing
+from clearhead.text.builtin.spanish.predicates import OWN, OWNED, Styles, clashes, thing
 from clearhead.text.builtin.spanish.statements import Sentence, told
 from clearhead.text.builtin.spanish.verbs import COSTAR, ESTAR_BE, FUTURE, PAST, PRESENT, SER
 
@@ -38,13 +38,13 @@ ESTAR_WORDS = frozenset(
     one.en
     for one in adj.STATES + adj.OPENINGS + adj.FILLINGS + adj.SERVINGS + adj.MOODS + adj.called("salado")
 )
-SUBJECT_STYLES: tuple[Style, ...] = urn(
+SUBJECT_STYLES: Styles = urn(
     {
         (THE, 0): 4, (THE, 1): 2, (THIS, 0): 3, (THIS, 1): 1, (THAT, 0): 2, (THAT, 1): 1, (OWN, 0): 4,
         (OWN, 1): 1, (OWNED, 0): 4,
     }
 )  # fmt: skip
-PLACE_STYLES: tuple[Style, ...] = ((THE, 0), (THE, 0), (THE, 0), (THIS, 0), (THAT, 0))
+PLACE_STYLES: Styles = ((THE, 0), (THE, 0), (THE, 0), (THIS, 0), (THAT, 0))
 NOBODY = Phrase("", "-", HE._replace(own=None))
 DESCRIBED = (
     n.READING + n.MAIL + n.CLOTHES + n.VEHICLES + n.FURNITURE + n.TOOLS + n.BELONGINGS + n.TREASURES + n.DOORS
@@ -56,7 +56,7 @@ UNGRADED = frozenset(one.en for one in adj.COLORS + adj.OPENINGS + adj.FILLINGS)
 LOOK_MOODS: tuple[Mood, ...] = urn({PLAIN: 12, NOT: 4, ALSO: 1})
 
 
-def a_thing(dice: Dice, nouns: tuple[n.Noun, ...], styles: tuple[Style, ...] = SUBJECT_STYLES) -> Phrase:
+def a_thing(dice: Dice, nouns: tuple[n.Noun, ...], styles: Styles = SUBJECT_STYLES) -> Phrase:
     """Something as a subject, without adjective."""
     return thing(dice, nouns, NOBODY, styles, 0.0)
 
@@ -87,7 +87,7 @@ def described(dice: Dice, subject: Phrase, adjective: adj.Adjective) -> Clause:
     if adjective.en in UNGRADED:
         es, en = f" {adjective.es[subject.ref.form]}", f" {adjective.en}"
         return Clause(subject, verb, tense, es, en, mood, "", True)
-    return states.described(dice, subject, verb, adjective, mood, tense)
+    return being.described(dice, subject, verb, adjective, mood, tense)
 
 
 AMOUNTS = tuple((n.COUNTING | n.TEENS | n.TENS | n.HUNDRED).items())
@@ -102,7 +102,7 @@ def costs(dice: Dice) -> Clause:
     )
 
 
-THINGS_AT: tuple[Style, ...] = urn({(THE, 0): 4, (THE, 1): 3, (OWN, 0): 4, (OWN, 1): 2, (OWNED, 0): 3})
+THINGS_AT: Styles = urn({(THE, 0): 4, (THE, 1): 3, (OWN, 0): 4, (OWN, 1): 2, (OWNED, 0): 3})
 RELATIONS = (
     ("al lado", "next to"), ("cerca", "near"), ("lejos", "far from"), ("enfrente", "across from"),
     ("detrás", "behind"), ("delante", "in front of"),
@@ -213,7 +213,7 @@ def identifies(dice: Dice) -> Sentence:
     )
 
 
-WHOSE: tuple[Style, ...] = ((OWN, 0), (OWN, 1), (OWNED, 0), (OWNED, 1))
+WHOSE: Styles = ((OWN, 0), (OWN, 1), (OWNED, 0), (OWNED, 1))
 THAN = (("yo", "me"), ("tú", "you"))
 COMPARED_PEOPLE = tuple(one for one in adj.PEOPLE if one.en not in ("famous",))
 

@@ -36,7 +36,7 @@ class Group:
     asked: str
 
 
-Six_groups = tuple[Group, ...]
+SixGroups = tuple[Group, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Verb:
     """
 
     es: tuple[Six, ...]
-    en: tuple[Six_groups, ...]
+    en: tuple[SixGroups, ...]
     infinitive: str
     base: str
     ing: str
@@ -92,7 +92,7 @@ AM = ("am", "are", "is", "are", "are", "are")
 WERE = ("was", "were", "was", "were", "were", "were")
 
 
-def english_tenses(verb: EnglishVerb) -> tuple[Six_groups, ...]:
+def english_tenses(verb: EnglishVerb) -> tuple[SixGroups, ...]:
     """The groups of every tense of an ordinary verb, with do-support."""
     past = _group("", verb.past, "did", verb.base)
     used = _group("", f"used to {verb.base}", "did", f"use to {verb.base}")
@@ -108,7 +108,7 @@ def english_tenses(verb: EnglishVerb) -> tuple[Six_groups, ...]:
     )
 
 
-def english_be(rest: str = "") -> tuple[Six_groups, ...]:
+def english_be(rest: str = "") -> tuple[SixGroups, ...]:
     """The groups of "be", or of "be" with a fixed word after it: "is wearing"."""
     ahead = "wear" if rest == "wearing" else "be"
     return (
@@ -123,7 +123,7 @@ def english_be(rest: str = "") -> tuple[Six_groups, ...]:
     )
 
 
-def english_modal(now: str, before: str, ahead: str) -> tuple[Six_groups, ...]:
+def english_modal(now: str, before: str, ahead: str) -> tuple[SixGroups, ...]:
     """The groups of can, could, will be able to."""
     return ((_with(now, ""),) * 6, (), (_with(before, ""),) * 6, (), (_with("will", ahead),) * 6, (), (), ())
 
@@ -150,7 +150,7 @@ def _spaced(word: str) -> str:
     return f" {word}" if word else ""
 
 
-def _verb(spanish: SpanishVerb, english: tuple[Six_groups, ...], base: str, ing: str, is_state: bool) -> Verb:
+def _verb(spanish: SpanishVerb, english: tuple[SixGroups, ...], base: str, ing: str, is_state: bool) -> Verb:
     es = spanish_tenses(spanish, is_state)
     opaque = frozenset(tense for tense, forms in enumerate(es) if forms[0] == forms[THIRD_SINGULAR])
     unclear = tuple(

@@ -3,12 +3,12 @@
 Dice enter; Spanish, English and "?" leave, still without capitals and ¿.
 """
 
-from clearhead.text.builtin.spanish import events, states
+from clearhead.text.builtin.spanish import being, events, states
 from clearhead.text.builtin.spanish import nouns as n
 from clearhead.text.builtin.spanish.clauses import NOT, PLAIN, Clause, ask, state
 from clearhead.text.builtin.spanish.deeds import EVENTS, MISHAPS, PROJECTS, ROUTINES, TRAVELS, WORKS
 from clearhead.text.builtin.spanish.phrases import HE, THAT, THE, THIS, Dice, Phrase, urn
-from clearhead.text.builtin.spanish.predicates import CALM, KNOWN, OWN, OWNED, Style, thing
+from clearhead.text.builtin.spanish.predicates import CALM, KNOWN, OWN, OWNED, Styles, thing
 from clearhead.text.builtin.spanish.questions import DOUBTS, YOU_ASKED, asked
 from clearhead.text.builtin.spanish.statements import Sentence
 from clearhead.text.builtin.spanish.verbs import (
@@ -121,7 +121,7 @@ def asks_who(dice: Dice) -> Sentence:
     return (*state(events.clause(WHO, deed, tense)), "?")
 
 
-WHY_STATES = (states.mood_of, states.is_at, states.must_do)
+WHY_STATES = (being.mood_of, being.is_at, states.must_do)
 CIRCUMSTANCES = (("cuándo", "when"), ("dónde", "where"), ("por qué", "why"), ("por qué", "why"))
 WHEN_FRAMES = WORKS + TRAVELS + PROJECTS
 WHERE_FRAMES = tuple(
@@ -146,8 +146,8 @@ def asks_when(dice: Dice) -> Sentence:
     return f"{word} {es}", f"{english} {en}", "?"
 
 
-PLACED: tuple[Style, ...] = urn({(THE, 0): 3, (THE, 1): 2, (OWN, 0): 3, (OWN, 1): 1, (OWNED, 0): 2})
-PRICED: tuple[Style, ...] = ((THE, 0), (THE, 1), (THIS, 0), (THIS, 1), (THAT, 0), (OWNED, 0))
+PLACED: Styles = urn({(THE, 0): 3, (THE, 1): 2, (OWN, 0): 3, (OWN, 1): 1, (OWNED, 0): 2})
+PRICED: Styles = ((THE, 0), (THE, 1), (THIS, 0), (THIS, 1), (THAT, 0), (OWNED, 0))
 CLOCKED = ("levantar", "acostar", "despertar", "duchar")
 COLORED = n.CLOTHES + n.VEHICLES + n.FURNITURE + n.TOOLS
 LOST = n.CARRIED + n.BOOKS + n.PETS
