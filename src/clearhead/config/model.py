@@ -24,6 +24,8 @@ Pool = Literal["first", "mean", "last"]
 PoolDense = Literal["none", "tanh", "relu"]
 
 GATED = ("swiglu", "geglu", "geglu_tanh")
+# More than any model has: a damaged or hostile config is refused before it asks for memory.
+MOST_TOKENS, MOST_POSITIONS, WIDEST = 1 << 24, 1 << 30, 1 << 17
 
 
 class RotaryScaling(Settings):
@@ -42,7 +44,8 @@ class RotaryScaling(Settings):
     def _check(self) -> "RotaryScaling":
         if self.high <= self.low:
             raise ConfigError(
-                f"model.rotary_scaling.high = {self.high} must be more than low = {self.low}.\nLlama 3 uses 4 and 1."
+                f"model.rotary_scaling.high = {self.high} must be more than low = {self.low}.\n"
+                "Llama 3 uses 4 and 1."
             )
         return self
 
@@ -53,18 +56,22 @@ class ModelConfig(Settings):
     section: ClassVar[str] = "model"
 
     shape: Shape = Field("decoder", description="language model, encoder, or translator")
-    vocabulary: int = Field(256, gt=0, le=1 << 24, description="number of tokens the model knows")
+    vocabulary: int = Field(256, gt=0, le=MOST_TOKENS, description="number of tokens the model knows")
     source_vocabulary: int | None = Field(
         None,
         gt=0,
+        le=MOST_TOKENS,
         description="tokens of the encoder where they differ from the decoder's; the same when not given",
     )
     context: int | None = Field(
-        1024, gt=0, description="longest sequence; no limit when None, for positions without a table"
+        1024,
+        gt=0,
+        le=MOST_POSITIONS,
+        description="longest sequence; no limit when None, for positions without a table",
     )
 
-    d: int = Field(256, gt=0, le=1 << 17, description="width of every token vector")
-    encoder_d: int | None = Field(None, gt=0, description="width in the encoder; d when not given")
+    d: int = Field(256, gt=0, le=WIDEST, description="width of every token vector")
+    encoder_d: int | None = Field(None, gt=0, le=WIDEST, description="width in the encoder; d when not given")
     encoder_blocks: int = Field(4, ge=0, le=1024, description="blocks of the encoder")
     decoder_blocks: int = Field(4, ge=0, le=1024, description="blocks of the decoder")
 
@@ -72,8 +79,10 @@ class ModelConfig(Settings):
     h_kv: int | None = Field(
         None, gt=0, description="heads of keys and values, shared by groups of queries; h when None"
     )
-    d_k: int | None = Field(None, gt=0, description="width of a head's queries and keys; d / h when None")
-    d_v: int | None = Field(None, gt=0, description="width of a head's values; d_k when None")
+    d_k: int | None = Field(
+        None, gt=0, le=WIDEST, description="width of a head's queries and keys; d / h when None"
+    )
+    d_v: int | None = Field(None, gt=0, le=WIDEST, description="width of a head's values; d_k when None")
     kept_heads: dict[str, tuple[int, ...]] = Field(
         default_factory=dict,
         description="heads left in a pruned attention, such as {'decoder.2.cross': (0, 3)}; all when absent",
@@ -93,10 +102,12 @@ class ModelConfig(Settings):
     )
 
     positions: Positions = Field("rotary", description="how order enters the model")
-    position_offset: int = Field(0, ge=0, description="rows of a learned table before the first position")
+    position_offset: int = Field(
+        0, ge=0, le=MOST_POSITIONS, description="rows of a learned table before the first position"
+    )
     rotary_base: float = Field(10_000.0, gt=1, description="base of the rotary frequencies")
     rotary_scaling: RotaryScaling | None = Field(None, description="stretch of the rotary angles, if any")
-    relative_buckets: int = Field(32, gt=3, description="rows of the table of relative positions")
+    relative_buckets: int = Field(32, gt=3, le=WIDEST, description="rows of the table of relative positions")
     relative_distance: int = Field(128, gt=1, description="distance from which all positions are one")
     sinusoid_layout: Literal["interleaved", "halves"] = Field(
         "interleaved", description="sines and cosines in turn, or all sines first"
@@ -111,11 +122,15 @@ class ModelConfig(Settings):
     final_norm: bool | None = Field(None, description="norm at the end of a stack; unless post when None")
 
     feedforward: FeedForward = Field("gelu", description="activation of the feed-forward; the glu are gated")
-    d_ff: int | None = Field(None, gt=0, description="width in the feed-forward; 4 d, or 8/3 d when gated")
+    d_ff: int | None = Field(
+        None, gt=0, le=8 * WIDEST, description="width in the feed-forward; 4 d, or 8/3 d when gated"
+    )
     feedforward_bias: bool = Field(False, description="biases of the feed-forward")
 
     embedding_scale: float = Field(1.0, gt=0, description="factor of the token embeddings")
-    token_types: int = Field(0, ge=0, description="kinds of segments, each with a vector; none when 0")
+    token_types: int = Field(
+        0, ge=0, le=MOST_TOKENS, description="kinds of segments, each with a vector; none when 0"
+    )
     shared: bool = Field(True, description="one embedding table for encoder and decoder, where both fit")
 
     head: Head = Field("language", description="what is read from the top: tokens, classes, or nothing")
@@ -124,7 +139,7 @@ class ModelConfig(Settings):
     head_scale: float = Field(1.0, gt=0, description="factor before the language head")
     head_transform: bool = Field(False, description="dense layer, gelu and norm before the head, as in BERT")
     soft_cap: float | None = Field(None, gt=0, description="logits z become cap · tanh(z / cap)")
-    classes: int | None = Field(None, gt=1, description="number of classes of a classifier")
+    classes: int | None = Field(None, gt=1, le=MOST_TOKENS, description="number of classes of a classifier")
     pool: Pool = Field("mean", description="which token vectors a classifier reads")
     pool_dense: PoolDense = Field("none", description="dense layer between pool and classes")
 

@@ -15,7 +15,7 @@ from clearhead.errors import ConfigError, suggest
 class Settings(BaseModel):
     """A frozen group of settings; `section` is its table's name in a recipe."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=False, allow_inf_nan=False)
     section: ClassVar[str] = ""
 
     @classmethod
