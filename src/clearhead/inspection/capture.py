@@ -69,7 +69,7 @@ def replace(place: str, value: float | Tensor, head: int | None = None, token: i
 
 KINDS: dict[str, Callable[[Tensor, float | Tensor | None], Tensor]] = {
     "zero": lambda X, value: X * 0,
-    "mean": lambda X, value: X.mean((0, -2), keepdim=True).expand_as(X),
+    "mean": lambda X, value: X.mean((0, -2) if X.ndim > 2 else 0, keepdim=True).expand_as(X),
     "scale": lambda X, value: X * value,  # type: ignore[operator]
     "replace": lambda X, value: (
         value.to(X).expand_as(X) if isinstance(value, Tensor) else X.new_full((), value).expand_as(X)  # type: ignore[arg-type]
