@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from itertools import islice, pairwise
+from pathlib import Path
 
 import pytest
 
@@ -459,3 +460,10 @@ def test_english_words() -> None:
     assert (wait.third, wait.ing, wait.past) == ("waits for", "waiting for", "waited for")
     assert english_verb("prefer").past == "preferred"
     assert english_verb("visit").past == "visited"
+
+
+def test_the_page_shows_what_its_code_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "spanish.md").read_text(encoding="utf-8")
+    code, shown = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL).groups()  # type: ignore[union-attr]
+    exec(code, {})
+    assert capsys.readouterr().out == shown

@@ -58,7 +58,7 @@ def both_do(dice: Dice, subject: Phrase, other: Phrase) -> tuple[Both, Both]:
         tense, frame, styles = PAST, dice.pick(WORKS + EVENTS + MISHAPS), TELLING
     first = events.clause(subject, frame.deed(dice, subject, styles), tense)
     second = events.clause(other, frame.deed(dice, other, styles), tense)
-    if first.en == second.en:
+    if first.en == second.en or not first.en or not second.en or first.es.endswith(("conmigo", "contigo")):
         return both_do(dice, subject, other)
     if tense == PAST:
         often = 1.0 if frame.verb.unclear[subject.ref.person] or frame.verb.unclear[other.ref.person] else 0.3

@@ -122,7 +122,7 @@ class Phrase(NamedTuple):
     def silent(self) -> "Phrase":
         """The same referent again, in a clause that depends on the first: a pronoun in English alone."""
         ref = self.ref
-        return Phrase("", ref.subject, ref._replace(said=""))
+        return Phrase("", "you" if ref is YOU_ALL else ref.subject, ref._replace(said=""))
 
 
 PRONOUNS = {

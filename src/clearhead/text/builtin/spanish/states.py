@@ -23,6 +23,7 @@ from clearhead.text.builtin.spanish.events import doing
 from clearhead.text.builtin.spanish.phrases import (
     ANOTHER,
     BARE,
+    HUMANS,
     MORE,
     NAMES,
     OWNERS,
@@ -93,7 +94,7 @@ def has(dice: Dice, subject: Phrase, moods: tuple[Mood, ...] = LASTING) -> Claus
     """What or whom someone has."""
     mood = dice.pick(moods)
     which = dice.random()
-    if which < 0.15 and not mood.denies:
+    if which < 0.15 and (mood is PLAIN or mood is ALSO):
         is_child = subject.en.endswith(CHILDREN)
         phrase = relatives(dice, n.PEERS) if is_child else relatives(dice)
     elif which < 0.25:
@@ -105,7 +106,8 @@ def has(dice: Dice, subject: Phrase, moods: tuple[Mood, ...] = LASTING) -> Claus
     else:
         styles: Styles = ((A, 0), (A, 0), (A, 0), (OWN, 0)) if mood.denies else HAVING
         phrase = thing(dice, OWNED_THINGS, subject, styles)
-    tense = PRESENT if mood is NO_LONGER or mood is STILL else dice.pick(HAVE_TENSES)
+    steady = mood is NO_LONGER or mood is STILL or phrase.ref in HUMANS
+    tense = PRESENT if steady else dice.pick(HAVE_TENSES)
     return Clause(subject, TENER, tense, " " + phrase.es, " " + phrase.en, mood)
 
 

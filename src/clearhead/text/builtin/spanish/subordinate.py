@@ -53,6 +53,11 @@ MAYBE: tuple[Mood, ...] = (PLAIN, PLAIN, NOT)
 SPEAKERS = tuple(dict.fromkeys(phrase for phrase in ANY_PRONOUN if phrase.ref.person < 2))
 
 
+def elsewhere(dice: Dice, first: Both, other: Phrase) -> Phrase:
+    """The other, unless "with me" or "with you" has just placed him at the side of the first."""
+    return dice.pick(NAMES) if other.ref.person < 2 and first[0].endswith(("conmigo", "contigo")) else other
+
+
 def another(dice: Dice, subject: Phrase) -> Phrase:
     """A second subject, with nothing of its own, so that su stays with the first."""
     if subject.ref.person in (2, 5) and dice.chance(0.3):
@@ -75,13 +80,7 @@ HINDRANCES = (
     ("miedo", "scared"),
     ("prisa", "in a hurry"),
 )
-DUTIES = (
-    ("trabajar", "work"),
-    ("estudiar", "study"),
-    ("descansar", "rest"),
-    ("cocinar", "cook"),
-    ("esperar", "wait"),
-)
+DUTIES = (("trabajar", "work"), ("estudiar", "study"), ("cocinar", "cook"), ("esperar", "wait"))
 
 
 def reason(dice: Dice, subject: Phrase, tense: int, hinders: bool) -> Both:
@@ -179,7 +178,7 @@ def when_it_happened(dice: Dice) -> Sentence:
     else:
         verb, places = dice.pick(ARRIVALS)
         es, en = dice.pick(places)
-        second = state(Clause(another(dice, subject), verb, PAST, es, en))
+        second = state(Clause(elsewhere(dice, first, another(dice, subject)), verb, PAST, es, en))
     if dice.chance(0.5):
         return f"cuando {second[0]}, {first[0]}", f"when {second[1]}, {first[1]}", "."
     return f"{first[0]} cuando {second[0]}", f"{first[1]} when {second[1]}", "."
@@ -278,7 +277,8 @@ def resolution(dice: Dice, subject: Phrase) -> Clause:
 def that(dice: Dice) -> Sentence:
     """What someone says, said, thinks, believes or knows of himself or another."""
     subject, verb = person(dice), dice.pick(OPINIONS)
-    other = subject.silent() if dice.chance(0.4) else another(dice, subject)
+    of_oneself = dice.chance(0.4)
+    other = subject.silent() if of_oneself else another(dice, subject)
     if verb is SAY and dice.chance(0.6):
         first = state(Clause(subject, SAY, PAST))
         told = dice.pick(SAID)(dice, other, MAYBE)
@@ -287,8 +287,7 @@ def that(dice: Dice) -> Sentence:
         second = state(told._replace(tense=PAST))
     else:
         first = state(Clause(subject, verb, PRESENT))
-        about_self = other.en == subject.ref.subject and verb is not SAY
-        second = state(resolution(dice, other) if about_self else thought(dice, other))
+        second = state(resolution(dice, other) if of_oneself and verb is not SAY else thought(dice, other))
     return f"{first[0]} que {second[0]}", f"{first[1]} that {second[1]}", "."
 
 
@@ -307,7 +306,8 @@ def while_(dice: Dice) -> Sentence:
     subject = person(dice)
     tense = PROGRESSIVE if dice.chance(0.4) else WAS
     first = state(events.progress(dice, subject, tense, SURE))
-    second = state(events.progress(dice, explicit(dice, another(dice, subject)), tense, SURE))
+    other = elsewhere(dice, first, explicit(dice, another(dice, subject)))
+    second = state(events.progress(dice, other, tense, SURE))
     return f"{first[0]} mientras {second[0]}", f"{first[1]} while {second[1]}", "."
 
 
