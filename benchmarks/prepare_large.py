@@ -1,7 +1,7 @@
 """Does a corpus larger than memory pass? A file of 4 GB becomes shards and batches in a process under 1 GB.
 
-The text is generated: sentences of 50,000 invented words by Zipf's law, in documents of 40 lines. A process
-of its own trains the tokenizer, prepares the file, reports on it and takes batches from all over it; its peak
+The text is generated: documents of 40 sentences of 50,000 invented words by Zipf's law. A process of its
+own trains the tokenizer, prepares the file, reports on it and takes batches from all over it; its peak
 memory is what the system says (the resident set, maps included). The bar: 1 GB.
 """
 
@@ -35,25 +35,32 @@ def words(count: int) -> list[str]:
     return ["".join(random.choice(syllables, 1 + number.bit_length() // 5)) for number in range(count)]
 
 
-def generate(file: Path, size: int) -> None:
-    """Write this many bytes of sentences."""
+def documents(count: int) -> list[str]:
+    """Documents of 40 sentences, their words drawn by Zipf's law."""
     random = np.random.default_rng(SEED)
-    known = np.array(words(50_000), dtype=object)
+    known = words(50_000)
     weights = 1 / np.arange(1, len(known) + 1)
     borders = np.cumsum(weights / weights.sum())
-    written = lines = 0
+    texts = []
+    for _ in range(count):
+        lines = []
+        for length in random.integers(4, 30, size=40):
+            drawn = np.searchsorted(borders, random.random(length)).clip(max=len(known) - 1)
+            lines.append(" ".join([known[number] for number in drawn]).capitalize() + ".\n")
+        texts.append("".join(lines))
+    return texts
+
+
+def generate(file: Path, size: int) -> None:
+    """Write this many bytes: the same documents again and again in other orders, each time under a new title."""
+    random = np.random.default_rng(SEED)
+    texts = documents(10_000)
+    written = number = 0
     with file.open("w", encoding="ascii") as stream:
         while written < size:
-            drawn = np.searchsorted(borders, random.random(200_000)).clip(max=len(known) - 1)
-            texts = known[drawn]
-            at = 0
-            for length in random.integers(4, 30, size=10_000):
-                lines += 1
-                end = "\n\n" if lines % 40 == 0 else "\n"
-                written += stream.write(" ".join(texts[at : at + length]).capitalize() + "." + end)
-                at += length
-                if at >= len(texts):
-                    break
+            for at in random.permutation(len(texts)):
+                number += 1
+                written += stream.write(f"Document {number}\n{texts[at]}\n")
 
 
 def prepared(file: str) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def rows(report: "SplitAudit", splits: list["Split"]) -> dict[str, str]:
     """The lines of the table for one split."""
     counts: dict[str, int | None] = {
         "lines": report.lines,
-        "documents": report.documents if report.documents != report.examples else 0,
+        "documents": report.documents if report.documents < report.examples else 0,
         "examples": report.examples,
         "tokens": report.tokens,
         "unknown tokens": report.unknown,

@@ -76,7 +76,7 @@ class Bucketed:
     seed: int
     shuffle: bool = True
     pool: int = POOL
-    _ends: tuple[int, list[int]] = field(default=(-1, []), init=False, repr=False)
+    _ends: dict[int, list[int]] = field(default_factory=dict, init=False, repr=False)
     _latest: tuple[tuple[int, int], list[Integers]] | None = field(default=None, init=False, repr=False)
 
     @cached_property
@@ -105,12 +105,12 @@ class Bucketed:
         return ends
 
     def _until(self, epoch: int, pools: int) -> list[int]:
-        """How many batches lie before each pool, up to the first `pools` pools; kept for the latest epoch."""
-        known, ends = self._ends
-        ends = list(ends) if known == epoch else [0]
+        """How many batches lie before each pool, up to the first `pools` pools; kept for epochs near by."""
+        ends = list(self._ends.get(epoch, [0]))
         for pool in range(len(ends) - 1, pools):
             ends.append(ends[-1] + len(self._batches(epoch, pool)))
-        self._ends = (epoch, ends)
+        near = {other: known for other, known in self._ends.items() if abs(other - epoch) == 1}
+        self._ends = near | {epoch: ends}
         return ends
 
     def _batches(self, epoch: int, pool: int) -> list[Integers]:
