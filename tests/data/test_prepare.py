@@ -1,5 +1,6 @@
 """From a recipe to batches: what is in the files is what the model is given, and nothing is made twice."""
 
+import gzip
 import os
 import signal
 import subprocess
@@ -218,6 +219,16 @@ def test_a_tokenizer_learns_from_a_sample_of_a_large_corpus(
     some = list(sample(reader, ("source",)))
     assert 90 < len(some) < 120
     assert some[-1] > "number 9"
+
+
+def test_a_sample_ends_where_the_size_of_the_files_misled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = tmp_path / "a.txt.gz"
+    packed.write_bytes(gzip.compress(b"the same again\n" * 100_000))
+    monkeypatch.setattr(tokenizers, "TRAINING_CHARACTERS", 50_000)
+    some = list(sample(read(packed, "text"), ("source",)))
+    assert 50_000 <= sum(map(len, some)) < 60_000
 
 
 def test_labels_must_be_known_from_training(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from clearhead.config.run import RunConfig
@@ -15,6 +16,7 @@ from clearhead.text.tokenizer import Tokenizer
 
 FILE = "tokenizer.json"
 TRAINING_CHARACTERS = 100_000_000  # where there is more text, a tokenizer learns from a sample of this size
+PACKED = 4  # how many times longer a text usually is than its gzip
 TOLD_EVERY = 10_000
 
 
@@ -58,12 +60,19 @@ def _loads(folder: Path) -> bool:
 
 
 def sample(reader: Reader, columns: tuple[str, ...]) -> Iterator[str]:
-    """The texts of some columns; of a corpus that is too large for training, every so many-th."""
-    size = sum(path.stat().st_size for path in reader.paths)
+    """The texts of some columns; of a corpus that is too large for training, every so many-th.
+
+    The size of a corpus is judged by its files. Where that fails, the sample ends when it is large enough.
+    """
+    size = sum(path.stat().st_size * (PACKED if path.suffix == ".gz" else 1) for path in reader.paths)
     step = max(1, -(-size // TRAINING_CHARACTERS))
-    for number, example in enumerate(reader):
-        if number % step == 0:
-            yield from texts_of(example, columns)
+    characters = 0
+    for example in islice(reader, 0, None, step):
+        for text in texts_of(example, columns):
+            characters += len(text)
+            yield text
+        if characters >= TRAINING_CHARACTERS:
+            break
 
 
 def texts_of(example: Example, columns: tuple[str, ...]) -> Iterator[str]:
