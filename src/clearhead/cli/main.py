@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from clearhead import __version__
-from clearhead.cli.data import data
 from clearhead.cli.check import check
+from clearhead.cli.data import data
 from clearhead.cli.demo import demo
 from clearhead.cli.evaluate import evaluate
 from clearhead.cli.use import classify, embed, generate, translate
