@@ -266,6 +266,10 @@ def test_settings_that_cannot_work_are_refused(tmp_path: Path) -> None:
     data = DataConfig(train=source, validation=0.0, too_long="split")
     with pytest.raises(ConfigError, match=r"data\.too_long = 'split' has no meaning for task = 'translate'"):
         prepare(run_of("translate", data))
+    with pytest.raises(
+        ConfigError, match=r"data\.too_long = 'split' .* documents are one stream of any length"
+    ):
+        prepare(run_of("language-model", DataConfig(train=write(tmp_path / "a.txt", NEWS), too_long="split")))
     with pytest.raises(ConfigError, match=r"model.context = 2 leaves no room .*\nUse 3 or more"):
         prepare(run_of("classify", DataConfig(train=source, validation=0.0), context=2))
     no_mask = Tokenizer(

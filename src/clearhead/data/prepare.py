@@ -31,7 +31,6 @@ from clearhead.text.sources import read_split
 
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 TOO_LONG: dict[Task, TooLong] = {
-    "language-model": "split",
     "masked-language-model": "split",
     "translate": "drop",
     "classify": "truncate",
@@ -65,19 +64,26 @@ def sides_of(task: Task, tokenizers: Tokenizers) -> tuple[Side, ...]:
 
 
 def rules_of(run: RunConfig) -> Rules:
-    """What becomes of examples that are longer than the model takes."""
-    too_long = run.data.too_long or TOO_LONG[run.task]
-    if run.data.too_long == "split" and run.task in ("translate", "classify"):
+    """What becomes of examples that are longer than the model takes; what has no meaning is refused."""
+    stated, context = run.data.too_long, run.model.context
+    if run.task == "language-model":
+        if stated is not None:
+            raise ConfigError(
+                f"data.too_long = {stated!r} has no meaning for task = 'language-model', whose documents are "
+                "one stream of any length.\nLeave it out."
+            )
+        return Rules(packed=True)
+    if stated == "split" and run.task != "masked-language-model":
         raise ConfigError(
             f"data.too_long = 'split' has no meaning for task = {run.task!r}: half a text has no "
             "translation and no label of its own.\nUse 'drop' or 'truncate'."
         )
-    if run.task != "language-model" and run.model.context is not None and run.model.context < LEAST_CONTEXT:
+    if context is not None and context < LEAST_CONTEXT:
         raise ConfigError(
-            f"model.context = {run.model.context} leaves no room between a beginning and an end token.\n"
+            f"model.context = {context} leaves no room between a beginning and an end token.\n"
             f"Use {LEAST_CONTEXT} or more."
         )
-    return Rules(run.model.context, too_long, packed=run.task == "language-model")
+    return Rules(context, stated or TOO_LONG[run.task])
 
 
 @dataclass(frozen=True)
