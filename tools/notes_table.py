@@ -43,7 +43,7 @@ def run_tests(options: Iterable[str] = (), root: Path = ROOT) -> list[Proof]:
 
 def find_tests(root: Path = ROOT) -> list[Proof]:
     """The marked tests of a repository, without running them."""
-    return read_report(["-q", "--collect-only"], root, subprocess.PIPE)
+    return read_report(["-qq", "--collect-only"], root, subprocess.PIPE)
 
 
 def read_report(options: list[str], root: Path, out: int | TextIO) -> list[Proof]:
