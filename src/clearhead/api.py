@@ -1,9 +1,10 @@
-"""The object that `clearhead.load` returns: a model with its tokenizer, to write, translate, classify and look inside."""
+"""What `clearhead.load` returns: a model with its tokenizer, to write, translate, classify and look into."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, overload
+from typing import Any, Self, TypeVar, overload
 
 import torch
 from torch import Tensor
@@ -18,6 +19,8 @@ from clearhead.errors import InputError
 from clearhead.inspection.capture import Trace, capture
 from clearhead.models.build import Model as Module
 from clearhead.text.tokenizer import Tokenizer
+
+Task = TypeVar("Task")
 
 
 class Model:
@@ -41,6 +44,11 @@ class Model:
         """What turns text into ids; of the target, where source and target differ."""
         return tokenizer_of(self.checkpoint.tokenizer)
 
+    @property
+    def translates(self) -> bool:
+        """Whether it reads a source and writes a target."""
+        return self.config.shape == "encoder-decoder"
+
     @cached_property
     def generator(self) -> Generator:
         """What writes text with this model."""
@@ -56,16 +64,14 @@ class Model:
         folder.save(path, self.checkpoint)
         return self
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def logits(self, ids: Tensor, source: Tensor | None = None) -> Tensor:
-        """(b, n) ids -> float32 (b, n, vocabulary), or (b, classes); a translator also takes the source's ids."""
-        if (source is not None) != (self.config.shape == "encoder-decoder"):
-            needs = "needs a source" if source is None else "takes no source"
-            raise InputError(
-                f"A model of shape '{self.config.shape}' {needs}.\nCall logits(ids{', source' * (source is None)})."
-            )
+        """(b, n) ids -> float32 (b, n, vocabulary), or (b, classes); a translator also takes its source."""
+        if (source is not None) != self.translates:
+            needs, call = ("needs a source", "ids, source") if self.translates else ("takes no source", "ids")
+            raise InputError(f"A model of shape '{self.config.shape}' {needs}.\nCall logits({call}).")
         given = (ids,) if source is None else (ids, source)
-        return self.module(*given).float()  # type: ignore[no-any-return]
+        return self.module(*given).float()
 
     @overload
     def generate(self, prompt: str, **settings: Any) -> Generation: ...
@@ -73,8 +79,9 @@ class Model:
     def generate(self, prompt: Sequence[str], **settings: Any) -> list[Generation]: ...
     def generate(self, prompt: str | Sequence[str], **settings: Any) -> Generation | list[Generation]:
         """Writes on from a prompt, or from each of a list; `settings` are those of `[decoding]`."""
-        prompts = [prompt] if isinstance(prompt, str) else list(prompt)
-        written = [best[0] for best in self.generator.write(prompts, DecodingConfig(**settings))]
+        tasks = prepared(prompt, self.generator.task)
+        best = self.generator.do(tasks, DecodingConfig(**settings))
+        written = [replace(first, others=others) if others else first for first, *others in best]
         return written[0] if isinstance(prompt, str) else written
 
     def stream(self, prompt: str, **settings: Any) -> Iterator[Piece]:
@@ -87,34 +94,45 @@ class Model:
     def translate(self, text: Sequence[str], **settings: Any) -> list[str]: ...
     def translate(self, text: str | Sequence[str], **settings: Any) -> str | list[str]:
         """The translation of a text, or of each of a list."""
-        if self.config.shape != "encoder-decoder":
+        self.check_translates()
+        if settings.get("n_best", 1) != 1:
             raise InputError(
-                f"A model of shape '{self.config.shape}' does not translate.\nUse generate, or load a translator."
+                f"translate gives one string, not n_best = {settings['n_best']}.\n"
+                "Use generate, whose result has the next best ones in `others`."
             )
-        texts = [text] if isinstance(text, str) else list(text)
-        translated = [best[0].text for best in self.generator.write(texts, DecodingConfig(**settings))]
-        return translated[0] if isinstance(text, str) else translated
+        if isinstance(text, str):
+            return self.generate(text, **settings).text
+        return [generation.text for generation in self.generate(text, **settings)]
 
-    def classify(self, texts: Sequence[str]) -> list[Classification]:
+    def check_translates(self) -> None:
+        """Refuses a model that does not translate."""
+        if not self.translates:
+            raise InputError(
+                f"A model of shape '{self.config.shape}' does not translate.\n"
+                "Use generate, or load a translator."
+            )
+
+    def classify(self, texts: str | Sequence[str]) -> list[Classification]:
         """The label of each text, and the probability of every label."""
-        return self.reader.classify(one_or_many(texts))
+        return self.reader.classify(prepared(texts, self.reader.ids))
 
-    def embed(self, texts: Sequence[str]) -> Tensor:
+    def embed(self, texts: str | Sequence[str]) -> Tensor:
         """One vector for each text: float32 (len(texts), d)."""
-        return self.reader.embed(one_or_many(texts))
+        return self.reader.embed(prepared(texts, self.reader.ids))
 
-    @torch.inference_mode()
     def trace(self, text: str, target: str | None = None) -> Trace:
-        """Every named tensor of one pass over a text, or over a source and its target (its translation when None)."""
-        with capture(self.module) as trace:
-            if self.config.shape != "encoder-decoder":
-                self.module(torch.tensor([self.reader.ids(text)]))
-            else:
-                target = self.translate(text) if target is None else target
-                task = self.generator.task(text)
-                ids = torch.tensor([[*task.prompt, *self.tokenizer.encode(target)]])
-                trace.clear()  # of the search for a translation
-                self.module(ids, torch.tensor([task.source]))
+        """Every named tensor of one pass over a text; a translator's over its source and target.
+
+        A target that is not given is the model's own translation.
+        """
+        if not self.translates and target is not None:
+            raise InputError(f"A model of shape '{self.config.shape}' takes no target.\nCall trace(text).")
+        given = [self.reader.ids(text)]
+        if self.translates:
+            target = self.translate(text) if target is None else target
+            given.insert(0, [*self.generator.frame.before, *self.tokenizer.encode(target)])
+        with torch.no_grad(), capture(self.module) as trace:
+            self.module(*(torch.tensor([ids]) for ids in given))
         return trace
 
     def __repr__(self) -> str:
@@ -122,9 +140,17 @@ class Model:
         return f"<clearhead {self.config.shape}, {count:,} weights>"
 
 
-def one_or_many(texts: Sequence[str]) -> list[str]:
-    """A list of texts, also from a single one."""
-    return [texts] if isinstance(texts, str) else list(texts)
+def prepared(texts: str | Sequence[str], prepare: Callable[[str], Task]) -> list[Task]:
+    """A single text, or each of a list, made ready; an error says which of a list it means."""
+    if isinstance(texts, str):
+        return [prepare(texts)]
+    tasks = []
+    for place, text in enumerate(texts):
+        try:
+            tasks.append(prepare(text))
+        except InputError as error:
+            raise InputError(f"text {place} of the list: {error}") from None
+    return tasks
 
 
 def load(path: str | Path, dtype: torch.dtype = torch.float32) -> Model:

@@ -5,11 +5,13 @@ Every key of `[decoding]` is an option of the same name, with its type and meani
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, TextIO, Union, get_args, get_origin
+from typing import Annotated, Any, TextIO, TypeVar, Union, get_args, get_origin
 
 import typer
 
@@ -39,6 +41,8 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object for each tex
 
 SKIPPED = ("logit_bias",)  # a table: for recipes and Python
 
+Task = TypeVar("Task")
+
 
 def with_decoding(command: Callable[..., None]) -> Callable[..., None]:
     """Gives a command the keys of `[decoding]` as options; it receives the stated ones as `settings`."""
@@ -66,10 +70,9 @@ def with_decoding(command: Callable[..., None]) -> Callable[..., None]:
 def option(name: str) -> Any:
     """The option of one setting."""
     field = DecodingConfig.model_fields[name]
+    default = "" if field.default in (None, ()) else f" ({field.default})"
+    help_text = f"{field.description}{default}"
     kind = scalar(field.annotation)
-    help_text = (
-        f"{field.description} [{field.default}]" if field.default not in (None, ()) else field.description
-    )
     return Annotated[kind | None, typer.Option(f"--{name}", help=help_text, rich_help_panel="Decoding")]
 
 
@@ -88,23 +91,111 @@ def find_model(path: Path) -> Path:
     return path
 
 
-@contextmanager
-def lines_from(path: Path | None) -> Iterator[Iterator[str]]:
-    """The lines of a file or of standard input, without their ends; U+2028 and the like do not end a line."""
-    if path is None or str(path) == "-":
-        if path is None and sys.stdin.isatty():
-            raise InputError(
-                "There is no text.\nGive it as an argument, with --input FILE, or on standard input."
+@dataclass(frozen=True)
+class Job:
+    """Where texts come from (an argument, a file, standard input) and where results go."""
+
+    text: str | None
+    input: Path | None
+    output: Path | None
+
+    def __post_init__(self) -> None:
+        if self.text is not None and self.input is not None:
+            raise typer.BadParameter("Give a TEXT or --input, not both.")
+        if self.text is None and self.input is None and (sys.stdin is None or sys.stdin.isatty()):
+            raise typer.BadParameter(
+                "There is no text. Give it as an argument, with --input FILE, or on standard input."
             )
-        yield strip_ends(sys.stdin)
-        return
-    if not path.is_file():
-        raise InputError(f"The input file {path} does not exist.\nName a text file with one text a line.")
-    with path.open(encoding="utf-8", newline="\n") as file:
-        yield strip_ends(file)
+
+    def run(self, prepare: Callable[[str], Task], work: Callable[[list[Task]], list[list[str]]]) -> None:
+        """Does the work on one text, or on every line; a result is one string, or several of equal standing.
+
+        The result of a single text is written as it is. The result of a line is one line.
+        """
+        from clearhead.decoding.lines import as_they_come, in_groups, results
+
+        if self.text is not None:
+            self.write(["\n".join(texts) for texts in work([prepare(self.text)])], append=False)
+            return
+        done = self.resume()
+        with opened(self.input) as file:
+            rest = islice(lines_of(file), done, None)
+            groups = in_groups(rest) if self.reads_file else as_they_come(rest)
+            self.write(map(one_line, results(groups, prepare, work, done + 1)), append=done > 0, done=done)
+
+    @property
+    def reads_file(self) -> bool:
+        """Whether all the lines are there already."""
+        return self.input is not None and self.input.is_file()
+
+    def resume(self) -> int:
+        """How many lines of the output are there already; half a line is taken away."""
+        from clearhead.decoding.lines import cut, whole_lines
+
+        if self.output is None or not self.output.is_file():
+            return 0
+        done, size = whole_lines(self.output)
+        total = self.total()
+        if total is not None and done > total:
+            raise InputError(
+                f"{self.output} has {done} lines already, but {self.input} only {total}: it was made from "
+                "another file.\nDelete it, or name another."
+            )
+        if done:
+            rest = "it is complete" if done == total else f"going on with line {done + 1}"
+            print(f"{self.output} has {done} lines already: {rest}.", file=sys.stderr)
+        cut(self.output, size)
+        return done
+
+    def total(self) -> int | None:
+        """How many lines there are, where that can be known."""
+        if self.input is None or not self.reads_file:
+            return None
+        with self.input.open("rb") as file:
+            return sum(1 for _ in file)
+
+    def write(self, results: Iterable[str], append: bool, done: int = 0) -> None:
+        """Writes a line for each result as soon as it is known; progress on standard error."""
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+        if self.output is None:
+            for result in results:
+                print(result, flush=True)
+            return
+        console = Console(stderr=True)
+        columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with written(self.output, append) as file, Progress(*columns, console=console) as progress:
+            progress.disable = not console.is_terminal
+            bar = progress.add_task("", total=self.total() if console.is_terminal else None, completed=done)
+            for result in results:
+                file.write(result + "\n")
+                file.flush()
+                progress.advance(bar)
 
 
-def strip_ends(file: TextIO) -> Iterator[str]:
+def one_line(texts: list[str]) -> str:
+    """The result of a line: several texts have tabs between them."""
+    from clearhead.decoding.lines import escape
+
+    lines = [escape(text) for text in texts]
+    return lines[0] if len(lines) == 1 else "\t".join(line.replace("\t", "\\t") for line in lines)
+
+
+@contextmanager
+def opened(path: Path | None) -> Iterator[TextIO]:
+    """A text file or standard input; only a line feed ends a line, U+2028 and the like do not."""
+    is_standard = path is None or str(path) == "-"
+    if path is not None and not is_standard and (path.is_dir() or not path.exists()):
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise InputError(f"The input file {path} {what}.\nName a text file with one text a line.")
+    # Standard input through a file of our own: a thread may still wait for it when the command ends.
+    place = sys.stdin.fileno() if path is None or is_standard else path
+    with open(place, encoding="utf-8-sig", newline="\n", closefd=not is_standard) as file:
+        yield file
+
+
+def lines_of(file: TextIO) -> Iterator[str]:
     """The lines of an open file without their ends; bytes that are no UTF-8 are an error with the line."""
     number = 0
     while True:
@@ -115,30 +206,16 @@ def strip_ends(file: TextIO) -> Iterator[str]:
             raise InputError(f"line {number} is not UTF-8: {error}.\nConvert the file to UTF-8.") from None
         if not line:
             return
-        yield line.rstrip("\r\n")
+        yield line.removesuffix("\n").removesuffix("\r")
 
 
-def write_lines(
-    results: Iterator[str], output: Path | None, total: int | None, what: str, append: bool = False
-) -> None:
-    """Results to a file or to standard output, a line each as soon as it is known; progress on standard error."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    target = (
-        sys.stdout if output is None else output.open("a" if append else "w", encoding="utf-8", newline="\n")
-    )
+@contextmanager
+def written(path: Path, append: bool) -> Iterator[TextIO]:
+    """A file to write into; what the system refuses is an error of ours."""
     try:
-        with Progress(
-            *columns, console=console, disable=not console.is_terminal or output is None
-        ) as progress:
-            bar = progress.add_task(what, total=total)
-            for result in results:
-                target.write(result + "\n")
-                target.flush()
-                progress.advance(bar)
-    finally:
-        if output is not None:
-            target.close()
+        with path.open("a" if append else "w", encoding="utf-8", newline="\n") as file:
+            yield file
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be written: {error.strerror}.\nName a file in a folder that is there."
+        ) from None

@@ -1,5 +1,6 @@
-"""The settings of decoding: the `[decoding]` table of a recipe, and the options of the verbs that use a model."""
+"""The settings of decoding: the `[decoding]` table of a recipe, and options of the verbs that use a model."""
 
+from math import isfinite
 from typing import ClassVar
 
 from pydantic import Field, model_validator
@@ -49,7 +50,10 @@ class DecodingConfig(Settings):
         None, gt=0, le=1, description="draw from the tokens of most usual surprise that hold this share"
     )
     repetition_penalty: float = Field(
-        1.0, gt=0, description="divides positive and multiplies negative logits of tokens already in the text"
+        1.0,
+        ge=0.01,
+        le=100,
+        description="divides positive and multiplies negative logits of tokens in the prompt or the text",
     )
     presence_penalty: float = Field(
         0.0, ge=-100, le=100, description="taken off logits of tokens already written"
@@ -74,23 +78,55 @@ class DecodingConfig(Settings):
         0, ge=0, le=1000, description="how many likely alternatives to report for each token"
     )
 
+    def check_ids(self, vocabulary: int) -> None:
+        """Refuses ids that a model of this vocabulary does not have."""
+        for key, ids in (("logit_bias", self.logit_bias), ("banned", self.banned), ("forced", self.forced)):
+            for token in ids:
+                if not 0 <= token < vocabulary:
+                    raise ConfigError(
+                        f"decoding.{key} names the id {token}, but the model has ids 0 to {vocabulary - 1}.\n"
+                        "Take ids from this model's own tokenizer."
+                    )
+
     @model_validator(mode="after")
     def _check(self) -> "DecodingConfig":
         if any(not text for text in self.stop):
             raise ConfigError(
                 "decoding.stop holds an empty string, at which every text would stop.\nLeave it out."
             )
-        if (self.beam or 1) > 1 and self.temperature:
-            raise ConfigError(
-                f"decoding.beam = {self.beam} searches for the likeliest text, and temperature = {self.temperature} draws "
-                "one by chance.\nGive one of them."
-            )
-        if self.n_best > 1 and self.beam is not None and self.n_best > self.beam:
-            raise ConfigError(
-                f"decoding.n_best = {self.n_best} hypotheses cannot come from a beam of {self.beam}.\nUse a larger beam."
-            )
+        for token, bias in self.logit_bias.items():
+            if not isfinite(bias):
+                raise ConfigError(
+                    f"decoding.logit_bias adds {bias} to id {token}.\nUse a finite number, or banned."
+                )
         if self.min_tokens > self.max_tokens:
             raise ConfigError(
-                f"decoding.min_tokens = {self.min_tokens} is more than max_tokens = {self.max_tokens}.\nUse fewer."
+                f"decoding.min_tokens = {self.min_tokens} is more than max_tokens = {self.max_tokens}.\n"
+                "Use fewer."
             )
+        self._check_search()
         return self
+
+    def _check_search(self) -> None:
+        searches = f"decoding.beam = {self.beam}"
+        if self.beam is None:
+            if self.n_best == 1:
+                return
+            searches = f"decoding.n_best = {self.n_best}"
+        elif self.n_best > self.beam:
+            raise ConfigError(
+                f"decoding.n_best = {self.n_best} hypotheses cannot come from a beam of {self.beam}.\n"
+                "Use a larger beam."
+            )
+        elif self.beam == 1:
+            return
+        if self.temperature:
+            raise ConfigError(
+                f"{searches} searches for the likeliest text, and temperature = {self.temperature} draws one "
+                "by chance.\nGive one of them."
+            )
+        if self.logprobs:
+            raise ConfigError(
+                f"{searches} searches among whole texts, so there are no alternatives to report for each "
+                "token.\nUse beam = 1, or leave logprobs out."
+            )

@@ -1,7 +1,7 @@
 """Many texts written at once: prompts enter, one token of every text leaves per step.
 
-Texts of different length share a batch over the cache's own lengths; a finished text leaves between two steps
-and a waiting one joins. The model is anything that offers `start` and `step`; a faster one can stand in its place.
+Texts of different length share a batch over the cache's own lengths. A finished text leaves between two steps
+and a waiting one joins. The model is anything that has `start` and `step`; a faster one can take its place.
 """
 
 import secrets
@@ -9,15 +9,17 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Generic, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor
 
 from clearhead.config.decoding import DecodingConfig
-from clearhead.decoding.sampling import apply_rules, draw, likeliest, number
+from clearhead.decoding.sampling import constrain, draw, likeliest, log_probabilities, narrow, number
 from clearhead.decoding.stopping import Reason
 from clearhead.errors import InputError
+
+OF_ONE_TEXT = {"seed", "stop", "seconds", "logprobs", "max_tokens"}  # settings that no rule reads
 
 
 class State(Protocol):
@@ -28,31 +30,28 @@ class State(Protocol):
         """Tokens of each text so far."""
 
     def select(self, rows: Tensor) -> None:
-        """Keeps these texts, in this order."""
+        """Keeps these texts, in this order; one may be kept twice."""
 
-
-class JoinableState(State, Protocol):
-    """A state that other texts can join."""
-
-    def join(self, other: "JoinableState") -> None:
+    def join(self, other: Self) -> None:
         """Adds the texts of another state."""
 
 
-class Stepper(Protocol):
+S = TypeVar("S", bound=State)
+
+
+class Stepper(Protocol[S]):
     """A model that writes: every language model and translator here."""
 
     def start(
         self, batch: int, capacity: int, source: Tensor | None = None, source_counts: Tensor | None = None
-    ) -> JoinableState:
-        """An empty state."""
+    ) -> S:
+        """An empty state for so many texts of at most `capacity` tokens."""
 
-    def step(
-        self, tokens: Tensor, state: JoinableState, counts: Tensor | None = None, last: bool = False
-    ) -> Tensor:
+    def step(self, tokens: Tensor, state: S, counts: Tensor | None = None, last: bool = False) -> Tensor:
         """Adds tokens (b, n) to the state and gives their logits."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Token:
     """One written token, with log-probabilities over the whole vocabulary before any rule."""
 
@@ -63,52 +62,49 @@ class Token:
 
 @dataclass(eq=False)
 class Text:
-    """One text on its way."""
+    """One text on its way; its settings have nothing left open."""
 
     prompt: list[int]
     settings: DecodingConfig
     source: list[int] | None = None
+    ids: list[int] = field(default_factory=list)
     tokens: list[Token] = field(default_factory=list)
     reason: Reason | None = None
     seed: int = field(init=False)
-    deadline: float = field(init=False)
+    rules: str = field(init=False)  # equal for texts whose next tokens are chosen by the same rules
+    deadline: float = float("inf")
 
     def __post_init__(self) -> None:
         self.seed = secrets.randbits(62) if self.settings.seed is None else self.settings.seed
-        self.deadline = (
-            float("inf") if self.settings.seconds is None else time.monotonic() + self.settings.seconds
-        )
+        self.rules = self.settings.model_dump_json(exclude=OF_ONE_TEXT)
 
-    @property
-    def ids(self) -> list[int]:
-        """The tokens written so far."""
-        return [token.id for token in self.tokens]
+    def begin(self) -> None:
+        """The time limit counts from here: waiting for a place does not use it up."""
+        if self.settings.seconds is not None:
+            self.deadline = time.monotonic() + self.settings.seconds
+
+    def add(self, token: Token) -> None:
+        """One more token."""
+        self.ids.append(token.id)
+        self.tokens.append(token)
 
     def stop(self) -> None:
         """Ends the text here: a stop string was found in what its tokens spell."""
         self.reason = "stop"
 
 
-class Engine:
+class Engine(Generic[S]):
     """Writes texts side by side, up to `slots` at a time."""
 
-    def __init__(self, model: Stepper, end: Sequence[int], context: int | None, slots: int = 32) -> None:
+    def __init__(self, model: Stepper[S], end: Sequence[int], context: int | None, slots: int = 32) -> None:
         self.model, self.end, self.context, self.slots = model, tuple(end), context, slots
         self.waiting: deque[Text] = deque()
         self.running: list[Text] = []
-        self.state: JoinableState | None = None
+        self.state: S | None = None
 
     def add(self, text: Text) -> None:
-        """Queues a text; it joins at the next step that has room."""
-        if not text.prompt:
-            raise InputError(
-                "A prompt of no tokens says nothing.\nBegin with the beginning-of-sequence token."
-            )
-        if self.context is not None and len(text.prompt) > self.context:
-            raise InputError(
-                f"The prompt has {len(text.prompt)} tokens, but the model's context is {self.context}.\n"
-                "Shorten it; nothing is cut off silently."
-            )
+        """Queues a text; it joins at a later step that has room."""
+        check_prompt(text.prompt, self.context)
         self.waiting.append(text)
 
     @property
@@ -118,104 +114,129 @@ class Engine:
 
     @torch.inference_mode()
     def step(self) -> list[tuple[Text, Token]]:
-        """One more token for every running text, after the done ones have left and waiting ones have joined."""
+        """The first token of every text that joins, or, when none does, one more token of every other.
+
+        Before that, texts that are done have left.
+        """
         self.leave()
-        logits = self.join()
-        if self.running and logits is None:
-            assert self.state is not None
-            tokens = torch.tensor([[text.tokens[-1].id] for text in self.running])
-            logits = self.model.step(tokens, self.state, last=True)[:, -1]
-            return self.choose(self.running, logits)
-        return [] if logits is None else self.choose(self.running[-len(logits) :], logits)
+        if new := self.next_to_join():
+            return self.choose(new, self.join(new))
+        if self.state is None:
+            return []
+        tokens = torch.tensor([[text.ids[-1]] for text in self.running])
+        return self.choose(self.running, self.model.step(tokens, self.state, last=True)[:, -1])
 
     def leave(self) -> None:
         """Lets go of texts that are done; the last ones take their places, so that few rows are copied."""
+        if all(text.reason is None for text in self.running):
+            return
         rows = list(range(len(self.running)))
         for row in reversed(range(len(rows))):
             if self.running[row].reason is not None:
-                last = rows.pop()
-                last_text = self.running.pop()
+                last, last_text = rows.pop(), self.running.pop()
                 if row < len(rows):
                     rows[row], self.running[row] = last, last_text
-        if self.state is not None and len(rows) < len(self.state.lengths):
-            self.state.select(torch.tensor(rows, dtype=torch.long))
+        if not rows:
+            self.state = None
+        elif self.state is not None:
+            self.state.select(torch.tensor(rows))
 
-    def join(self) -> Tensor | None:
-        """Reads the prompts of waiting texts, as many as there is room for; their next logits (b, vocabulary)."""
-        room = min(self.slots - len(self.running), len(self.waiting))
-        new = [self.waiting.popleft() for _ in range(room)]
-        if not new:
-            return None
+    def next_to_join(self) -> list[Text]:
+        """The waiting texts that join now.
+
+        Where many wait, a quarter of the places must be free: prompts that are read together cost less.
+        """
+        room = self.slots - len(self.running)
+        enough = min(len(self.waiting), max(1, self.slots // 4))
+        return [self.waiting.popleft() for _ in range(min(room, len(self.waiting)))] if room >= enough else []
+
+    def join(self, new: list[Text]) -> Tensor:
+        """Reads the prompts of new texts: the logits that follow them (b, vocabulary)."""
         prompts, counts = pad([text.prompt for text in new])
         sources = [text.source for text in new if text.source is not None]
         source, source_counts = pad(sources) if sources else (None, None)
-        state = self.model.start(len(new), self.capacity(new), source, source_counts)
+        longest = max(len(text.prompt) + text.settings.max_tokens for text in new)
+        capacity = longest if self.context is None else min(longest, self.context)
+        for text in new:
+            text.begin()
+        state = self.model.start(len(new), capacity, source, source_counts)
         logits = self.model.step(prompts, state, counts, last=True)[:, -1]
-        if self.state is None or not self.running:
+        if self.state is None:
             self.state = state
         else:
             self.state.join(state)
         self.running += new
         return logits
 
-    def capacity(self, new: list[Text]) -> int:
-        """Room for every text to reach its limit."""
-        wanted = max(
-            len(text.prompt) + text.settings.max_tokens for text in [*new, *self.running, *self.waiting]
-        )
-        return wanted if self.context is None else min(wanted, self.context)
-
     def choose(self, texts: list[Text], logits: Tensor) -> list[tuple[Text, Token]]:
         """The next token of each text from its logits (b, vocabulary)."""
         logits = logits.float()
-        log_P = torch.log_softmax(logits, -1)
+        log_P = log_probabilities(logits)
         chosen = self.pick(texts, logits)
-        steps = []
-        for row, (text, token_id) in enumerate(zip(texts, chosen.tolist(), strict=True)):
-            token = Token(token_id, float(log_P[row, token_id]))
-            if text.settings.logprobs:
-                best = log_P[row].topk(min(text.settings.logprobs, log_P.shape[1]))
-                token.top = list(zip(best.indices.tolist(), best.values.tolist(), strict=True))
-            text.tokens.append(token)
-            text.reason = self.why_done(text)
-            steps.append((text, token))
-        return steps
+        logprobs = log_P.gather(1, chosen[:, None])[:, 0].tolist()
+        tokens = [
+            Token(id, logprob, alternatives(log_P[row], texts[row].settings.logprobs))
+            for row, (id, logprob) in enumerate(zip(chosen.tolist(), logprobs, strict=True))
+        ]
+        now = time.monotonic()
+        for text, token in zip(texts, tokens, strict=True):
+            text.add(token)
+            text.reason = self.why_done(text, now)
+        return list(zip(texts, tokens, strict=True))
 
     def pick(self, texts: list[Text], logits: Tensor) -> Tensor:
-        """The ids (b,), texts of equal settings and length treated together."""
-        groups: dict[tuple[int, int], list[int]] = {}
+        """The ids (b,); texts with the same rules are treated together."""
+        groups: dict[str, list[int]] = {}
         for row, text in enumerate(texts):
-            groups.setdefault((id(text.settings), len(text.tokens)), []).append(row)
-        chosen = torch.zeros(len(texts), dtype=torch.long)
+            groups.setdefault(text.rules, []).append(row)
+        if len(groups) == 1:
+            return self.pick_alike(texts, logits)
+        chosen = torch.zeros(len(texts), dtype=torch.long, device=logits.device)
         for rows in groups.values():
-            group = [texts[row] for row in rows]
-            settings = group[0].settings
-            Z = logits if len(rows) == len(texts) else logits[rows]
-            Z = apply_rules(
-                Z, settings, [text.prompt for text in group], [text.ids for text in group], self.end
-            )
-            if settings.temperature:
-                numbers = torch.tensor(
-                    [number(text.seed, len(text.tokens)) for text in group], dtype=torch.double
-                )
-                chosen[rows] = draw(Z, numbers).cpu()
-            else:
-                chosen[rows] = likeliest(Z).cpu()
+            chosen[rows] = self.pick_alike([texts[row] for row in rows], logits[rows])
         return chosen
 
-    def why_done(self, text: Text) -> Reason | None:
+    def pick_alike(self, texts: list[Text], Z: Tensor) -> Tensor:
+        """The ids (b,) of texts with the same rules."""
+        settings = texts[0].settings
+        Z = constrain(Z, settings, [text.prompt for text in texts], [text.ids for text in texts], self.end)
+        if not settings.temperature:
+            return likeliest(Z)
+        numbers = [number(text.seed, len(text.ids)) for text in texts]
+        return draw(narrow(Z, settings), torch.tensor(numbers, dtype=torch.double))
+
+    def why_done(self, text: Text, now: float) -> Reason | None:
         """The reason to stop after the newest token, or None."""
-        if text.tokens[-1].id in self.end:
+        if text.ids[-1] in self.end:
             return "end"
-        if len(text.tokens) >= text.settings.max_tokens:
+        if len(text.ids) >= text.settings.max_tokens:
             return "length"
-        if self.context is not None and len(text.prompt) + len(text.tokens) >= self.context:
+        if self.context is not None and len(text.prompt) + len(text.ids) >= self.context:
             return "context"
-        return "time" if time.monotonic() > text.deadline else None
+        return "time" if now >= text.deadline else None
+
+
+def alternatives(log_P: Tensor, count: int) -> list[tuple[int, float]]:
+    """The likeliest ids with their log-probabilities (vocabulary,), the likeliest first."""
+    if not count:
+        return []
+    best = log_P.topk(min(count, len(log_P)))
+    return list(zip(best.indices.tolist(), best.values.tolist(), strict=True))
+
+
+def check_prompt(prompt: Sequence[int], context: int | None) -> None:
+    """Refuses a prompt that says nothing, or after which nothing can follow."""
+    if not prompt:
+        raise InputError("A prompt of no tokens says nothing.\nBegin with the beginning-of-sequence token.")
+    if context is not None and len(prompt) >= context:
+        raise InputError(
+            f"The prompt has {len(prompt)} tokens, but the model's context is {context}, with what follows.\n"
+            "Shorten it; nothing is cut off silently."
+        )
 
 
 def pad(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor | None]:
-    """Rows of ids as one tensor (b, n), zeros to the right, and how many of each row are real; None when all are."""
+    """Rows of ids as a tensor (b, n), zeros to the right; and how many are real in each, None when all."""
     n = max(len(row) for row in rows)
     counts = torch.tensor([len(row) for row in rows])
     tokens = torch.tensor([[*row, *[0] * (n - len(row))] for row in rows], dtype=torch.long)

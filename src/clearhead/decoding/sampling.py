@@ -1,8 +1,9 @@
 """Choosing the next token: logits Z (b, vocabulary) become other logits, and then a token.
 
-Each rule is a function from logits to logits; a token that may not be drawn has −∞. `apply_rules` applies those
-that the settings ask for, in the order of this file. The token is then the likeliest, or drawn by one random
-number per step, which depends on the sequence's own seed and on nothing else in the batch.
+Each rule is a function from logits to logits; a token that may not be written has −∞. `constrain` says what
+may be written at all, for search too, and `narrow` what may be drawn; both apply the rules that the settings
+ask for, in the order of this file. The token is then the likeliest, or drawn by one random number, which
+depends on the text's own seed and step and on nothing else in the batch.
 """
 
 import hashlib
@@ -12,6 +13,47 @@ import torch
 from torch import Tensor
 
 from clearhead.config.decoding import DecodingConfig
+from clearhead.errors import CheckpointError, InputError
+
+FIRST_TRY = 64  # tokens among which most distributions hold most of their share
+
+
+def log_probabilities(Z: Tensor) -> Tensor:
+    """log P over the whole vocabulary, before any rule (b, vocabulary)."""
+    log_P = torch.log_softmax(Z, -1)
+    if bool(log_P[:, 0].isnan().any()):  # one logit that is no number makes the whole row so
+        raise CheckpointError(
+            "The model's logits are not numbers.\n"
+            "Its weights are damaged, or too large for the type of number it is loaded in."
+        )
+    return log_P
+
+
+def constrain(
+    Z: Tensor,
+    settings: DecodingConfig,
+    prompts: Sequence[Sequence[int]],
+    written: Sequence[Sequence[int]],
+    end: Sequence[int],
+) -> Tensor:
+    """What may be written, and what it costs; `prompts` and `written` are the ids of each row so far."""
+    early = [row for row, text in enumerate(written) if len(text) < settings.min_tokens]
+    if settings.logit_bias:
+        Z = add_bias(Z, settings.logit_bias)
+    if settings.repetition_penalty != 1:
+        texts = [[*prompt, *text] for prompt, text in zip(prompts, written, strict=True)]
+        Z = penalise_repetition(Z, count(texts, Z) > 0, settings.repetition_penalty)
+    if settings.presence_penalty or settings.frequency_penalty:
+        Z = penalise_presence(Z, count(written, Z), settings.presence_penalty, settings.frequency_penalty)
+    if settings.banned:
+        Z = ban(Z, settings.banned)
+    if early and end:
+        Z = Z.index_copy(0, torch.tensor(early, device=Z.device), ban(Z[early], end))
+    if settings.banned or early:
+        check_choice(Z)
+    if settings.forced:
+        Z = force(Z, [settings.forced[len(text) : len(text) + 1] for text in written])
+    return Z
 
 
 def add_bias(Z: Tensor, bias: dict[int, float]) -> Tensor:
@@ -21,22 +63,8 @@ def add_bias(Z: Tensor, bias: dict[int, float]) -> Tensor:
     return Z
 
 
-def ban(Z: Tensor, ids: Sequence[int]) -> Tensor:
-    """−∞ for these ids."""
-    Z = Z.clone()
-    Z[:, list(ids)] = -torch.inf
-    return Z
-
-
-def force(Z: Tensor, token: int) -> Tensor:
-    """−∞ for every other id."""
-    forced = torch.full_like(Z, -torch.inf)
-    forced[:, token] = 0.0
-    return forced
-
-
 def penalise_repetition(Z: Tensor, seen: Tensor, penalty: float) -> Tensor:
-    """z / penalty where z > 0, z · penalty where z < 0, for tokens seen (b, vocabulary) (Keskar et al., 2019)."""
+    """z / penalty where z > 0, z · penalty where z < 0, for tokens seen (Keskar et al., 2019)."""
     return torch.where(seen, torch.where(Z > 0, Z / penalty, Z * penalty), Z)
 
 
@@ -45,72 +73,41 @@ def penalise_presence(Z: Tensor, counts: Tensor, presence: float, frequency: flo
     return Z - presence * (counts > 0) - frequency * counts
 
 
-def heat(Z: Tensor, temperature: float) -> Tensor:
-    """z / T: below 1 the likely become likelier."""
-    return Z / temperature
+def ban(Z: Tensor, ids: Sequence[int]) -> Tensor:
+    """−∞ for these ids."""
+    Z = Z.clone()
+    Z[:, list(ids)] = -torch.inf
+    return Z
 
 
-def top_k(Z: Tensor, k: int) -> Tensor:
-    """Keeps the k largest; ties with the k-th stay in the order of their ids."""
-    keep = torch.zeros_like(Z, dtype=torch.bool)
-    keep.scatter_(1, descending(Z)[:, :k], True)
-    return Z.masked_fill(~keep, -torch.inf)
+def force(Z: Tensor, tokens: Sequence[Sequence[int]]) -> Tensor:
+    """−∞ for every other id, in rows that are given one."""
+    Z = Z.clone()
+    for row, forced in enumerate(tokens):
+        if forced:
+            Z[row] = -torch.inf
+            Z[row, forced[0]] = 0.0
+    return Z
 
 
-def top_p(Z: Tensor, p: float) -> Tensor:
-    """Keeps the likeliest tokens until they hold the share p (Holtzman et al., 2020)."""
-    return keep_share(Z, descending(Z), p)
+def count(texts: Sequence[Sequence[int]], Z: Tensor) -> Tensor:
+    """How often each id stands in each text: (b, vocabulary)."""
+    counts = torch.zeros(Z.shape, dtype=torch.long)
+    for row, text in enumerate(texts):
+        counts[row] = torch.bincount(torch.tensor(text, dtype=torch.long), minlength=Z.shape[1])
+    return counts.to(Z.device)
 
 
-def min_p(Z: Tensor, p: float) -> Tensor:
-    """Keeps tokens whose probability is at least p times the largest."""
-    P = torch.softmax(Z, -1)
-    return Z.masked_fill(P < p * P.amax(-1, keepdim=True), -torch.inf)
+def check_choice(Z: Tensor) -> None:
+    """Refuses rows in which nothing is left."""
+    if bool((Z.amax(-1) == -torch.inf).any()):
+        raise InputError(
+            "Every token is banned, so nothing can be written.\nBan fewer ids, or ask for fewer min_tokens."
+        )
 
 
-def typical(Z: Tensor, p: float) -> Tensor:
-    """Keeps the tokens whose surprise −log P is nearest the entropy, until they hold the share p (Meister et al., 2022)."""
-    log_P = torch.log_softmax(Z, -1)
-    entropy = -(log_P.exp() * log_P).nan_to_num(0.0).sum(-1, keepdim=True)
-    strange = (-log_P - entropy).abs()  # infinite for tokens already excluded
-    return keep_share(Z, descending(-strange), p)
-
-
-def descending(Z: Tensor) -> Tensor:
-    """The ids from the largest to the smallest logit; of equals the smaller id first."""
-    return Z.sort(dim=-1, descending=True, stable=True).indices
-
-
-def keep_share(Z: Tensor, order: Tensor, p: float) -> Tensor:
-    """Keeps tokens in this order until those before hold at least the share p; always the first."""
-    share = torch.softmax(Z, -1).gather(1, order).cumsum(-1)
-    share_before = torch.cat([torch.zeros_like(share[:, :1]), share[:, :-1]], -1)
-    keep = torch.zeros_like(Z, dtype=torch.bool).scatter_(1, order, share_before < p)
-    return Z.masked_fill(~keep, -torch.inf)
-
-
-def apply_rules(
-    Z: Tensor,
-    settings: DecodingConfig,
-    prompts: Sequence[Sequence[int]],
-    written: Sequence[Sequence[int]],
-    end: Sequence[int],
-) -> Tensor:
-    """Every rule that the settings ask for; `prompts` and `written` are the ids of each row so far."""
-    if settings.logit_bias:
-        Z = add_bias(Z, settings.logit_bias)
-    if settings.banned:
-        Z = ban(Z, settings.banned)
-    if settings.repetition_penalty != 1:
-        texts = [[*prompt, *text] for prompt, text in zip(prompts, written, strict=True)]
-        Z = penalise_repetition(Z, count(texts, Z) > 0, settings.repetition_penalty)
-    if settings.presence_penalty or settings.frequency_penalty:
-        Z = penalise_presence(Z, count(written, Z), settings.presence_penalty, settings.frequency_penalty)
-    steps = len(written[0])  # equal in all rows of a group
-    if steps < settings.min_tokens:
-        Z = ban(Z, end)
-    if steps < len(settings.forced):
-        Z = force(Z, settings.forced[steps])
+def narrow(Z: Tensor, settings: DecodingConfig) -> Tensor:
+    """What may be drawn."""
     if settings.temperature:
         Z = heat(Z, settings.temperature)
     if settings.top_k is not None:
@@ -124,25 +121,71 @@ def apply_rules(
     return Z
 
 
-def count(texts: Sequence[Sequence[int]], Z: Tensor) -> Tensor:
-    """How often each id stands in each text: (b, vocabulary)."""
-    counts = torch.zeros(Z.shape, dtype=torch.long)
-    for row, text in enumerate(texts):
-        counts[row] = torch.bincount(torch.tensor(text, dtype=torch.long), minlength=Z.shape[1])
-    return counts.to(Z.device)
+def heat(Z: Tensor, temperature: float) -> Tensor:
+    """z / T: below 1 the likely become likelier."""
+    return (Z - Z.amax(-1, keepdim=True)) / temperature  # the same shares, and no overflow near 0
+
+
+def top_k(Z: Tensor, k: int) -> Tensor:
+    """Keeps the k largest; of equals the smaller ids."""
+    if k >= Z.shape[1]:
+        return Z
+    return keep_largest(Z, Z, Z.topk(k).values, torch.full((len(Z), 1), k, device=Z.device))
+
+
+def typical(Z: Tensor, p: float) -> Tensor:
+    """Keeps tokens whose surprise −log P is nearest the entropy, up to the share p (Meister et al., 2022)."""
+    log_P = torch.log_softmax(Z, -1)
+    entropy = -(log_P.exp() * log_P).nan_to_num(0.0).sum(-1, keepdim=True)
+    return keep_share(Z, -(log_P + entropy).abs(), p)  # −∞ stays −∞
+
+
+def top_p(Z: Tensor, p: float) -> Tensor:
+    """Keeps the likeliest tokens, up to the share p (Holtzman et al., 2020)."""
+    return keep_share(Z, Z, p)
+
+
+def min_p(Z: Tensor, p: float) -> Tensor:
+    """Keeps tokens whose probability is at least p times the largest."""
+    P = torch.softmax(Z, -1)
+    return Z.masked_fill(P.lt(p * P.amax(-1, keepdim=True)), -torch.inf)
+
+
+def keep_share(Z: Tensor, rank: Tensor, p: float) -> Tensor:
+    """Keeps the fewest tokens, those of largest rank first, that together hold the share p."""
+    if p >= 1:
+        return Z
+    P, tries = torch.softmax(Z, -1), FIRST_TRY
+    while True:  # sorting the whole vocabulary would cost more than the model
+        best = rank.topk(min(tries, Z.shape[1]))
+        share = P.gather(1, best.indices).cumsum(-1)
+        if tries >= Z.shape[1] or bool((share[:, -1] >= p).all()):
+            break
+        tries *= 8
+    counts = (share[:, :-1] < p).sum(-1, keepdim=True) + 1
+    return keep_largest(Z, rank, best.values, counts)
+
+
+def keep_largest(Z: Tensor, rank: Tensor, largest: Tensor, counts: Tensor) -> Tensor:
+    """Keeps the first `counts` (b, 1) of the `largest` ranks, which are sorted; of equals the smaller ids."""
+    least = largest.gather(1, counts - 1)
+    above, equal = rank > least, rank == least
+    keep = above | (equal & (equal.cumsum(-1) <= counts - above.sum(-1, keepdim=True)))
+    return Z.masked_fill(~keep, -torch.inf)
 
 
 def likeliest(Z: Tensor) -> Tensor:
     """The id of the largest logit of each row (b,); of equals the smallest id."""
-    best = Z.amax(-1, keepdim=True)
-    return torch.eq(Z, best).int().argmax(-1)
+    return Z.argmax(-1)
 
 
 def draw(Z: Tensor, numbers: Tensor) -> Tensor:
     """The id at which the cumulative probability passes each row's number in [0, 1): (b,)."""
-    cumulative = torch.softmax(Z.double(), -1).cumsum(-1)
-    places = numbers.to(cumulative)[:, None] * cumulative[:, -1:]
-    return torch.searchsorted(cumulative, places, right=True)[:, 0].clamp(max=Z.shape[1] - 1)
+    cumulative = torch.softmax(Z, -1, dtype=torch.double).cumsum(-1)
+    total = cumulative[:, -1:]
+    # Below the total, so that it is passed by a token of some probability, whatever is rounded.
+    places = torch.minimum(numbers.to(cumulative)[:, None] * total, total.nextafter(total * 0))
+    return torch.searchsorted(cumulative, places, right=True)[:, 0]
 
 
 def number(seed: int, step: int) -> float:

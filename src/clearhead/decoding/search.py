@@ -6,17 +6,19 @@ s / longest^penalty bounds what a beginning with sum s may reach.
 """
 
 import itertools
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
 from clearhead.config.decoding import DecodingConfig
-from clearhead.decoding.engine import Stepper, pad
-from clearhead.decoding.sampling import apply_rules
+from clearhead.decoding.engine import S, Stepper, check_prompt, pad
+from clearhead.decoding.sampling import constrain, log_probabilities
 from clearhead.decoding.stopping import Reason
-from clearhead.errors import InputError
+
+Stops = Callable[[list[int]], bool]  # whether ids spell a stop string
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Hypothesis:
     """A text that the search has found."""
 
     ids: list[int]
-    logprob: float  # of the whole text
+    logprobs: list[float]  # of each token, before any rule
     score: float  # what the search compares
     reason: Reason
 
@@ -34,7 +36,8 @@ class Beginning:
     """A text that is still being written, and the row of the model's state that holds it."""
 
     ids: list[int]
-    logprob: float
+    logprobs: list[float]
+    total: float  # log P of the text, under the rules
     row: int
 
 
@@ -47,39 +50,59 @@ class Beam:
     limit: Reason  # why it ends there
     settings: DecodingConfig
     running: list[Beginning]  # the best first
+    stops: Stops | None = None
     finished: list[Hypothesis] = field(default_factory=list)  # the best first
 
-    def grow(self, log_P: Tensor, end: Sequence[int]) -> None:
-        """Takes the best continuations, by the log-probabilities (running, vocabulary) of the next token.
+    @property
+    def width(self) -> int:
+        """How many beginnings run, and how many hypotheses are kept."""
+        return self.settings.beam or 1
+
+    def grow(self, log_P: Tensor, raw: Tensor, end: Sequence[int]) -> None:
+        """Takes the best continuations, by the log P of the next token (running, vocabulary), ruled and raw.
 
         Of the `width` best those that end are finished; the others are there to have enough to go on with.
         """
-        width = self.settings.beam or 1
-        sums = log_P + torch.tensor([beginning.logprob for beginning in self.running])[:, None]
-        best = sums.flatten().topk(min((1 + max(1, len(end))) * width, sums.numel()))
-        running: list[Beginning] = []
-        for rank, (logprob, place) in enumerate(
-            zip(best.values.tolist(), best.indices.tolist(), strict=True)
-        ):
-            parent, token = self.running[place // log_P.shape[1]], place % log_P.shape[1]
-            grown = Beginning([*parent.ids, token], logprob, parent.row)
-            is_last = token in end or len(grown.ids) == self.longest
-            if not is_last and len(running) < width:
-                running.append(grown)
-            elif is_last and rank < width and logprob > -torch.inf:
-                self.finish(grown, "end" if token in end else self.limit)
-        self.running = running
+        sums = log_P + torch.tensor([text.total for text in self.running])[:, None]
+        best = sums.flatten().topk(min((1 + max(1, len(end))) * self.width, sums.numel()))
+        parents, self.running = self.running, []
+        for rank, (total, place) in enumerate(zip(best.values.tolist(), best.indices.tolist(), strict=True)):
+            if total == -torch.inf:
+                break
+            row, token = divmod(place, log_P.shape[1])
+            parent = parents[row]
+            logprobs = [*parent.logprobs, float(raw[row, token])]
+            grown = Beginning([*parent.ids, token], logprobs, total, parent.row)
+            reason = self.why_done(grown, end)
+            if reason is None and len(self.running) < self.width:
+                self.running.append(grown)
+            elif reason is not None and rank < self.width:
+                self.finish(grown, reason)
+
+    def why_done(self, text: Beginning, end: Sequence[int]) -> Reason | None:
+        """The reason to stop after the newest token, or None."""
+        if text.ids[-1] in end:
+            return "end"
+        if self.stops is not None and self.stops(text.ids):
+            return "stop"
+        return self.limit if len(text.ids) == self.longest else None
 
     def finish(self, text: Beginning, reason: Reason) -> None:
         """Adds a finished hypothesis, and forgets those beyond the width of the beam."""
-        score = self.score(text.logprob, len(text.ids))
-        self.finished.append(Hypothesis(text.ids, text.logprob, score, reason))
+        score = self.score(text.total, len(text.ids))
+        self.finished.append(Hypothesis(text.ids, text.logprobs, score, reason))
         self.finished.sort(key=lambda hypothesis: -hypothesis.score)
-        del self.finished[self.settings.beam or 1 :]
+        del self.finished[self.width :]
 
-    def score(self, logprob: float, length: int) -> float:
+    def give_up(self) -> None:
+        """Ends every beginning where it stands: time is up."""
+        for text in self.running:
+            self.finish(text, "time")
+        self.running = []
+
+    def score(self, total: float, length: int) -> float:
         """log P / length^penalty."""
-        return logprob / float(length**self.settings.length_penalty)
+        return total / float(length**self.settings.length_penalty)
 
     def is_done(self) -> bool:
         """Whether nothing that still runs can reach the hypotheses that will be returned."""
@@ -89,20 +112,22 @@ class Beam:
             return False
         best = self.running[0]
         length = self.longest if self.settings.length_penalty > 0 else len(best.ids)
-        return self.score(best.logprob, length) <= self.finished[self.settings.n_best - 1].score
+        return self.score(best.total, length) <= self.finished[self.settings.n_best - 1].score
 
 
 @torch.inference_mode()
 def beam_search(
-    model: Stepper,
+    model: Stepper[S],
     prompts: Sequence[list[int]],
     settings: DecodingConfig,
     end: Sequence[int],
     context: int | None = None,
     sources: Sequence[list[int]] | None = None,
+    stops: Stops | None = None,
 ) -> list[list[Hypothesis]]:
     """The best hypotheses of every prompt, the best first."""
-    beams = [start_beam(prompt, row, settings, context) for row, prompt in enumerate(prompts)]
+    deadline = time.monotonic() + (settings.seconds or float("inf"))
+    beams = [start_beam(prompt, row, settings, context, stops) for row, prompt in enumerate(prompts)]
     tokens, counts = pad(prompts)
     source, source_counts = (None, None) if sources is None else pad(sources)
     capacity = max(len(beam.prompt) + beam.longest for beam in beams)
@@ -110,9 +135,10 @@ def beam_search(
     logits = model.step(tokens, state, counts, last=True)[:, -1]  # (b, vocabulary)
     active = beams
     while active:
-        log_P = ruled(torch.log_softmax(logits.float().cpu(), -1), active, settings, end)
-        for beam, own in zip(active, log_P.split([len(beam.running) for beam in active]), strict=True):
-            beam.grow(own, end)
+        grow(active, logits.float().cpu(), settings, end)
+        if time.monotonic() >= deadline:
+            for beam in active:
+                beam.give_up()
         active = [beam for beam in active if not beam.is_done()]
         if active:
             texts = [text for beam in active for text in beam.running]
@@ -122,24 +148,27 @@ def beam_search(
     return [beam.finished[: settings.n_best] for beam in beams]
 
 
-def start_beam(prompt: list[int], row: int, settings: DecodingConfig, context: int | None) -> Beam:
+def start_beam(
+    prompt: list[int], row: int, settings: DecodingConfig, context: int | None, stops: Stops | None
+) -> Beam:
     """The search of one text, before its first token."""
-    room = settings.max_tokens if context is None else context - len(prompt)
-    longest = min(settings.max_tokens, room)
-    if longest < 1:
-        raise InputError(
-            f"The prompt has {len(prompt)} tokens and the model's context is {context}: nothing can follow.\n"
-            "Shorten it; nothing is cut off silently."
-        )
+    check_prompt(prompt, context)
+    longest = settings.max_tokens if context is None else min(settings.max_tokens, context - len(prompt))
     limit: Reason = "length" if longest == settings.max_tokens else "context"
-    return Beam(prompt, longest, limit, settings, [Beginning([], 0.0, row)])
+    return Beam(prompt, longest, limit, settings, [Beginning([], [], 0.0, row)], stops)
 
 
-def ruled(log_P: Tensor, beams: list[Beam], settings: DecodingConfig, end: Sequence[int]) -> Tensor:
-    """The log-probabilities after the rules that the settings ask for: bias, bans, penalties."""
+def grow(beams: list[Beam], logits: Tensor, settings: DecodingConfig, end: Sequence[int]) -> None:
+    """One more token for every beginning, by its logits (rows, vocabulary) and the rules of the settings."""
     prompts = [beam.prompt for beam in beams for _ in beam.running]
     written = [text.ids for beam in beams for text in beam.running]
-    return apply_rules(log_P, settings, prompts, written, end)
+    raw = log_probabilities(logits)
+    ruled = constrain(logits, settings, prompts, written, end)
+    # Shares of one again: with a sum of log P that could grow, no beginning would ever be hopeless.
+    log_P = raw if ruled is logits else torch.log_softmax(ruled, -1)
+    sizes = [len(beam.running) for beam in beams]
+    for beam, own, own_raw in zip(beams, log_P.split(sizes), raw.split(sizes), strict=True):
+        beam.grow(own, own_raw, end)
 
 
 def renumber(beams: list[Beam]) -> None:

@@ -1,7 +1,8 @@
 """When a text is done, and what of it may be shown: ids enter one by one, safe pieces of text leave.
 
 A stop string may begin in one token and end in another, so text that could still become one is held back. Of
-a stop string nothing is ever shown.
+a stop string nothing is ever shown. Of several the one that is whole first counts, so that it does not matter
+how the text was cut into tokens.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from clearhead.text.stream import Stream
 from clearhead.text.tokenizer import Tokenizer
 
 Reason = Literal["end", "stop", "length", "context", "time"]
-"""end token; stop string; max_tokens written; the model's context is full; the time limit has passed."""
+"""End token; stop string; max_tokens are written; the model's context is full; the time limit has passed."""
 
 
 class Writer:
@@ -23,25 +24,24 @@ class Writer:
         self.is_stopped = False
 
     def push(self, token: int) -> str:
-        """The text that is sure after one more id."""
-        return self.release(self.stream.push(token))
+        """The text that is sure after one more id; nothing after a stop string."""
+        return "" if self.is_stopped else self.release(self.stream.push(token))
 
     def finish(self) -> str:
-        """What was still held back when no more ids come."""
+        """What was still held back, when no more ids come."""
         if self.is_stopped:
             return ""
         piece = self.release(self.stream.finish())
-        return piece if self.is_stopped else piece + self.held
+        held, self.held = self.held, ""
+        return piece + held
 
     def release(self, piece: str) -> str:
         """What may be shown of the text held back and a new piece."""
-        if self.is_stopped:
-            return ""
         text = self.held + piece
-        places = [text.find(stop) for stop in self.stop]
-        if any(place >= 0 for place in places):
+        places = [(place + len(stop), place) for stop in self.stop if (place := text.find(stop)) >= 0]
+        if places:
             self.is_stopped, self.held = True, ""
-            return text[: min(place for place in places if place >= 0)]
+            return text[: min(places)[1]]
         keep = max((overlap(text, stop) for stop in self.stop), default=0)
         self.held = text[len(text) - keep :]
         return text[: len(text) - keep]
