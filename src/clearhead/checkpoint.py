@@ -28,7 +28,6 @@ FORMAT = 1
 CONFIG, WEIGHTS, LABELS, CARD = "config.json", "model.safetensors", "labels.json", "card.md"
 TOKENIZER, SOURCE_TOKENIZER = "tokenizer.json", "tokenizer-source.json"
 LARGEST_JSON = 1 << 24  # bytes; a config or a list of labels is far smaller
-DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
 @dataclass
@@ -48,6 +47,7 @@ class Checkpoint:
 
 def save(folder: str | Path, checkpoint: Checkpoint) -> None:
     """Writes a model folder; one that stands there is replaced as a whole."""
+    check_fit(Path(folder), checkpoint)
     with written_beside(Path(folder)) as place:
         settings = {"format": FORMAT} | checkpoint.config.model_dump(mode="json")
         (place / CONFIG).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
@@ -70,23 +70,34 @@ def load(folder: str | Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
     config = read_config(folder)
     module = read_weights(folder / WEIGHTS, config, dtype)
     labels = read_json(folder / LABELS) if (folder / LABELS).exists() else None
+    tokenizer = Tokenizer.load(folder / TOKENIZER) if (folder / TOKENIZER).exists() else None
+    source = Tokenizer.load(folder / SOURCE_TOKENIZER) if (folder / SOURCE_TOKENIZER).exists() else None
+    card = (folder / CARD).read_text(encoding="utf-8", errors="replace") if (folder / CARD).exists() else ""
+    checkpoint = Checkpoint(module, tokenizer, source, labels, card)
+    check_fit(folder, checkpoint)
+    return checkpoint
+
+
+def check_fit(folder: Path, checkpoint: Checkpoint) -> None:
+    """Labels and tokenizers are those of the model, so that what is saved can be loaded."""
+    config, labels = checkpoint.config, checkpoint.labels
+    if labels is not None and config.classes is None:
+        raise CheckpointError(
+            f"{folder / LABELS} names classes, but the model is no classifier.\nLeave the labels out."
+        )
     if labels is not None and not is_labels(labels, config.classes):
         raise CheckpointError(
             f"{folder / LABELS} must be a list of {config.classes} different texts, one for each class."
         )
-    tokenizer = Tokenizer.load(folder / TOKENIZER) if (folder / TOKENIZER).exists() else None
-    source = Tokenizer.load(folder / SOURCE_TOKENIZER) if (folder / SOURCE_TOKENIZER).exists() else None
-    for given, size, name in (
-        (tokenizer, config.vocabulary, TOKENIZER),
-        (source, config.vocabulary_encoder, SOURCE_TOKENIZER),
+    for tokenizer, size, name in (
+        (checkpoint.tokenizer, config.vocabulary, TOKENIZER),
+        (checkpoint.source_tokenizer, config.vocabulary_encoder, SOURCE_TOKENIZER),
     ):
-        if given is not None and given.size > size:
+        if tokenizer is not None and tokenizer.size > size:
             raise CheckpointError(
-                f"{folder / name} has {given.size} tokens, but the model knows {size}.\n"
+                f"{folder / name} has {tokenizer.size} tokens, but the model knows {size}.\n"
                 "The folder holds the tokenizer of another model."
             )
-    card = (folder / CARD).read_text(encoding="utf-8", errors="replace") if (folder / CARD).exists() else ""
-    return Checkpoint(module, tokenizer, source, labels, card)
 
 
 def weights_of(module: Model) -> dict[str, Tensor]:
@@ -138,11 +149,8 @@ def check_file(path: Path) -> None:
 
 def is_labels(labels: Any, classes: int | None) -> bool:
     """A list of as many different texts as there are classes."""
-    return (
-        isinstance(labels, list)
-        and all(isinstance(label, str) for label in labels)
-        and len({*labels}) == classes
-    )
+    texts = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
+    return texts and len(labels) == len({*labels}) == classes
 
 
 def read_weights(path: Path, config: ModelConfig, dtype: torch.dtype) -> Model:
@@ -153,11 +161,12 @@ def read_weights(path: Path, config: ModelConfig, dtype: torch.dtype) -> Model:
     try:
         with safe_open(path, framework="pt") as file:
             check_names(path, file, module)
-            module = module.to_empty(device="cpu").to(dtype)
-            with torch.no_grad():
+            weights = {
                 # Tensor by tensor, so that one copy of the model is in memory, aligned as torch aligns it.
-                for name, weight in module.named_parameters():
-                    weight.copy_(file.get_tensor(name))
+                name: torch.empty(weight.shape, dtype=dtype).copy_(file.get_tensor(name))
+                for name, weight in module.named_parameters()
+            }
+            module.load_state_dict(weights, strict=False, assign=True)  # a weight used twice is named once
     except SafetensorError as error:
         raise CheckpointError(f"{path} {why_unreadable(path, error)}") from None
     return module.eval()

@@ -66,8 +66,12 @@ class View:
     def part(self, queries: slice, keys: slice) -> "View":
         """The view of some queries on some keys, without what positions add."""
         cut = replace(self, aligned=False, angles=None, at=self.at[:, queries], to=self.to[:, keys])
-        cut = cut if self.real is None else replace(cut, real=self.real[:, keys])
-        return cut if self.documents is None else replace(cut, documents=(self.documents[0][:, queries], self.documents[1][:, keys]))
+        if self.real is not None:
+            cut = replace(cut, real=self.real[:, keys])
+        if self.documents is not None:
+            asking, asked = self.documents
+            cut = replace(cut, documents=(asking[:, queries], asked[:, keys]))
+        return cut
 
     @cached_property
     def mask(self) -> Tensor:

@@ -17,6 +17,8 @@ from clearhead.layers.masks import Angles
 class Positions(nn.Module):
     """No positions: a stack without a mask then maps sets to sets."""
 
+    is_added = False  # whether `embed` adds something to the tokens
+
     def __init__(self, config: ModelConfig, d: int, causal: bool) -> None:
         super().__init__()
 
@@ -36,6 +38,8 @@ class Positions(nn.Module):
 class Learned(Positions):
     """x_i = E t_i + P p_i: one learned vector per position."""
 
+    is_added = True
+
     def __init__(self, config: ModelConfig, d: int, causal: bool) -> None:
         super().__init__(config, d, causal)
         assert config.context is not None
@@ -49,6 +53,8 @@ class Learned(Positions):
 
 class Sinusoidal(Positions):
     """sin(i ω) and cos(i ω) for d/2 frequencies ω from 1 down to 1/10,000 (Vaswani et al., 2017)."""
+
+    is_added = True
 
     def __init__(self, config: ModelConfig, d: int, causal: bool) -> None:
         super().__init__(config, d, causal)

@@ -10,7 +10,7 @@ from clearhead.layers.masks import View
 from clearhead.layers.sites import site
 from clearhead.models.heads import make_head
 from clearhead.models.inputs import check_counts, check_length, check_same, check_tokens
-from clearhead.models.stack import Stack
+from clearhead.models.stack import Stack, make_table
 
 
 class Decoder(nn.Module):
@@ -22,7 +22,7 @@ class Decoder(nn.Module):
         super().__init__()
         self.config = config
         self.decoder = Stack(
-            config, "decoder", nn.Embedding(config.vocabulary, config.d), config.decoder_blocks
+            config, "decoder", make_table(config.vocabulary, config.d), config.decoder_blocks
         )
         self.head = make_head(config, self.decoder.tokens)
 

@@ -8,7 +8,7 @@ from clearhead.layers.masks import View, real_tokens
 from clearhead.layers.sites import site
 from clearhead.models.heads import make_head
 from clearhead.models.inputs import check_counts, check_length, check_same, check_tokens
-from clearhead.models.stack import Stack
+from clearhead.models.stack import Stack, make_table
 
 
 class Encoder(nn.Module):
@@ -19,7 +19,7 @@ class Encoder(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        table = nn.Embedding(config.vocabulary, config.width_encoder)
+        table = make_table(config.vocabulary, config.width_encoder)
         self.encoder = Stack(config, "encoder", table, config.encoder_blocks)
         self.head = make_head(config, table)
 

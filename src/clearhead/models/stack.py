@@ -14,6 +14,15 @@ from clearhead.layers.positions import POSITIONS
 from clearhead.layers.sites import site
 
 
+def make_table(rows: int, d: int) -> nn.Embedding:
+    """A table of vectors, all zero until `initialise` or a file fills it.
+
+    PyTorch's own first values are never used, and to draw them for a model that has no memory yet costs 2 s of
+    imports whenever one is loaded.
+    """
+    return nn.Embedding.from_pretrained(torch.zeros(rows, d), freeze=False)
+
+
 class Stack(nn.Module):
     """Embeddings, blocks, and a norm at the end; `name` is 'encoder' or 'decoder'."""
 
@@ -29,16 +38,15 @@ class Stack(nn.Module):
             return NORMS[kind if is_wanted else "none"](d, config.norm_epsilon, config.norm_bias)
 
         self.tokens = tokens
-        self.types = nn.Embedding(config.token_types, d) if config.token_types else None
+        self.types = make_table(config.token_types, d) if config.token_types else None
         self.positions = POSITIONS[config.positions](config, d, self.causal)
         self.embedding_norm = norm(config.embedding_norm)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config, f"{name}.{i}", d, kind, d_memory) for i in range(blocks))
         self.norm = norm(config.has_final_norm)
-        embeds = self.positions.embed(torch.zeros(1, 1, dtype=torch.long)) is not None
         self.sites = (
             "embeddings.tokens",
-            *(["embeddings.positions"] if embeds else []),
+            *(["embeddings.positions"] if self.positions.is_added else []),
             "embeddings.out",
             "norm",
         )

@@ -11,7 +11,7 @@ from clearhead.models.decoder import Decoder, causal_view
 from clearhead.models.encoder import encode
 from clearhead.models.heads import make_head
 from clearhead.models.inputs import check_counts, check_length, check_tokens
-from clearhead.models.stack import Stack
+from clearhead.models.stack import Stack, make_table
 
 
 class Translator(Decoder):
@@ -20,8 +20,8 @@ class Translator(Decoder):
     def __init__(self, config: ModelConfig) -> None:
         nn.Module.__init__(self)
         self.config = config
-        source = nn.Embedding(config.vocabulary_encoder, config.width_encoder)
-        target = source if config.is_shared else nn.Embedding(config.vocabulary, config.d)
+        source = make_table(config.vocabulary_encoder, config.width_encoder)
+        target = source if config.is_shared else make_table(config.vocabulary, config.d)
         self.encoder = Stack(config, "encoder", source, config.encoder_blocks)
         self.decoder = Stack(config, "decoder", target, config.decoder_blocks, config.width_encoder)
         self.head = make_head(config, target)
