@@ -121,10 +121,8 @@ class Source:
         """The window that all blocks have, or none of them."""
         width = self.get("sliding_window") if self.get("use_sliding_window", False) else None
         blocks, kinds = self["num_hidden_layers"], self.get("layer_types", [])
-        if kinds:
-            narrow = kinds.count("sliding_attention")
-        else:  # from a block on
-            narrow = max(0, blocks - self.get("max_window_layers", 28))
+        from_block = self.get("max_window_layers", 28)
+        narrow = kinds.count("sliding_attention") if kinds else max(0, blocks - from_block)
         if width is None or narrow == 0:
             return None
         if narrow < blocks:
