@@ -9,11 +9,8 @@ if TYPE_CHECKING:
 
     from clearhead.data.audit import Audit, SplitAudit
     from clearhead.data.progress import Progress
-    from clearhead.text.examples import Split
 
 BAR = 24
-# Counts that are shown even where they are zero.
-ALWAYS = ("examples", "tokens", "unknown tokens", "truncated", "dropped", "duplicates")
 
 
 def data(
@@ -54,49 +51,26 @@ def told(progress: "Progress") -> str:
     return f"{progress.stage}: {amount}"
 
 
-def show(console: "Console", title: str, audit: "Audit") -> None:
+def show(console: "Console", title: str, audit: "Audit", with_lengths: bool = True) -> None:
     """Print the report: a table of counts, how long the examples are, and what could not be read."""
     from rich.table import Table
+
+    from clearhead.data.table import table_of
 
     console.print(title, markup=False, highlight=False)
     table = Table("")
     for split in audit.splits:
         table.add_column(split, justify="right")
-    columns = [rows(report, list(audit.splits)) for report in audit.splits.values()]
-    for name in dict.fromkeys(name for column in columns for name in column):
-        values = [column.get(name, "") for column in columns]
-        if name in ALWAYS or name.startswith("also in") or any(value not in ("", "0") for value in values):
-            table.add_row(name, *values)
+    for name, values in table_of(audit):
+        table.add_row(name, *values)
     console.print(table)
     for split, report in audit.splits.items():
-        show_lengths(console, split, report)
+        if with_lengths:
+            show_lengths(console, split, report)
         for problem in report.first_problems:
             console.print(f"{split}: {problem}", markup=False, highlight=False)
         if report.ignored:
             console.print(f"{split}: ignored {', '.join(report.ignored[:5])}", markup=False, highlight=False)
-
-
-def rows(report: "SplitAudit", splits: list["Split"]) -> dict[str, str]:
-    """The lines of the table for one split."""
-    counts: dict[str, int | None] = {
-        "lines": report.lines,
-        "documents": report.documents if report.documents < report.examples else 0,
-        "examples": report.examples,
-        "tokens": report.tokens,
-        "unknown tokens": report.unknown,
-        "truncated": report.truncated,
-        "divided": report.divided,
-        "dropped": report.dropped,
-        **{f"dropped: {reason}": count for reason, count in report.dropped_for.items()},
-        "duplicates": report.duplicates,
-        **{f"also in {split}": report.overlap.get(split) for split in splits},
-        "other answers to the same input": report.conflicts,
-        "lines skipped": report.problems,
-        **{f"passed over: {reason}": count for reason, count in report.passed_over.items()},
-        **{f"label {name}": count for name, count in report.labels.items()},
-    }
-    shown = {name: "" if count is None else f"{count:,}" for name, count in counts.items()}
-    return shown | {"characters per token": f"{report.characters_per_token:.2f}"}
 
 
 def show_lengths(console: "Console", split: str, report: "SplitAudit") -> None:
