@@ -70,19 +70,27 @@ class RunConfig(Settings):
         path = _find(recipe)
         stated = overrides or {}
         try:
-            table = _parse(path, cls)
-            for name, text in stated.items():
-                setting = find_setting(cls, name)
-                value = setting.convert(text)
-                override(table, setting, anchor(value, Path.cwd()) if setting.path in PATHS else value)
-            return cls(**table)
+            return cls(**cls.overridden(_parse(path, cls), stated))
         except ConfigError as error:
             changes = "".join(f" --{name} {text}" for name, text in stated.items())
             raise ConfigError(f"{path}{' with' if stated else ''}{changes}: {error}") from None
 
+    @classmethod
+    def overridden(cls, table: dict[str, Any], overrides: Mapping[str, str]) -> dict[str, Any]:
+        """The tables of a recipe, changed by overrides; their relative paths are taken from the current folder."""
+        for name, text in overrides.items():
+            setting = find_setting(cls, name)
+            value = setting.convert(text)
+            override(table, setting, anchor(value, Path.cwd()) if setting.path in PATHS else value)
+        return table
+
     def write(self, path: str | Path, complete: bool = False) -> None:
         """Write the recipe of this run: what was stated, or, when complete, all settings."""
-        Path(path).write_text(tomli_w.dumps(_plain(self, complete)), encoding="utf-8")
+        Path(path).write_text(self.to_toml(complete), encoding="utf-8")
+
+    def to_toml(self, complete: bool = False) -> str:
+        """The recipe of this run as text."""
+        return tomli_w.dumps(_plain(self, complete))
 
     @property
     def kind(self) -> Literal["text", "pair", "labelled"]:

@@ -4,11 +4,16 @@ runs/NAME/recipe.toml     what is run, with steps where the recipe said epochs o
 runs/NAME/log.jsonl       one record a line
 runs/NAME/checkpoints/    to go on from
 runs/NAME/best/, last/    model folders
+runs/NAME/report.html     curves, samples, attention, data, settings; written anew at each evaluation
+runs/NAME/tensorboard/    events, where it is installed
 """
 
-import json
+import os
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +28,20 @@ from clearhead.data.tokenizers import Tokenizers
 from clearhead.decoding.generate import Generator
 from clearhead.decoding.read import Reader
 from clearhead.errors import ConfigError
+from clearhead.inspection.figures import Attention, attention_of
 from clearhead.models.build import Model, build
-from clearhead.text.examples import Labelled, Pair
+from clearhead.text.examples import Example, Labelled, Pair, Text
 from clearhead.text.sources import read_split
 from clearhead.training import snapshots
+from clearhead.training.card import card_of
 from clearhead.training.evaluate import Evaluation
+from clearhead.training.events import Events
+from clearhead.training.history import History, Sample, cut_log, line_of
 from clearhead.training.plan import Plan, make_plan, model_config
+from clearhead.training.report import write_report
 from clearhead.training.trainer import EvaluationRecord, Record, Trainer
 
-
-@dataclass(frozen=True)
-class Sample:
-    """What the model makes of one held-out text during training."""
-
-    step: int
-    given: str
-    made: str
-    wanted: str | None = None
+LOOKED_THROUGH = 1000  # held-out examples among which samples are looked for
 
 
 @dataclass
@@ -51,6 +53,12 @@ class Run:
     model: Model
     plan: Plan
     out: Path
+    notes: list[str] = field(default_factory=list)  # the reasons for what was chosen, kept with the recipe
+    history: History = field(default_factory=History)
+    quality: dict[str, Any] | None = None  # of the best model, once it is evaluated
+    is_done: bool = False
+    trainer: Trainer | None = None
+    attention: Attention | None = None  # of the newest evaluation
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -60,34 +68,61 @@ class Run:
         return Checkpoint(self.model, target, None if source is target else source, labels)
 
     def train(self, resume: bool = False) -> Iterator[Record | Sample]:
-        """Trains to the end, and keeps the log, the checkpoints and the models as it goes."""
+        """Trains to the end, and keeps the log, the checkpoints, the models and the report as it goes."""
         self.out.mkdir(parents=True, exist_ok=True)
-        self.config.write(self.out / "recipe.toml")
-        trainer = Trainer(self.config, self.data, self.model, self.plan.steps)
+        self.write_recipe(resume)
+        trainer = self.trainer = Trainer(self.config, self.data, self.model, self.plan.steps)
         kept = snapshots.snapshots(self.out / "checkpoints")
         if resume and kept:
             snapshots.restore(kept[-1], trainer)
+        place = self.out / "log.jsonl"
+        self.history = cut_log(place, trainer.step) if resume else History()
         every = self.config.training.checkpoint_every or trainer.evaluate_every
-        with (self.out / "log.jsonl").open("a" if resume else "w", encoding="utf-8") as log:
+        with place.open("a" if resume else "w", encoding="utf-8") as log, self.events(trainer.step) as events:
+
+            def note(record: Record | Sample) -> Record | Sample:
+                log.write(line_of(record))
+                events.add(record)
+                self.history.add(record)
+                return record
+
             for record in trainer.train():
-                yield self.note(record, log.write)
+                yield note(record)
                 log.flush()
                 if isinstance(record, EvaluationRecord):
-                    yield from (
-                        self.note(sample, log.write) for sample in self.after_evaluation(record, trainer)
-                    )
+                    yield from map(note, self.after_evaluation(record, trainer))
+                    self.report(trainer)
                 if record.step % every == 0:
                     snapshots.save(self.out / "checkpoints", trainer, self.config.training.keep_checkpoints)
+        if trainer.is_stopping:
+            snapshots.save(self.out / "checkpoints", trainer, self.config.training.keep_checkpoints)
+            return
+        self.is_done = True
         self.keep("last", trainer)
         if not (self.out / "best").exists():
             self.keep("best", trainer)
+        self.report(trainer)
 
-    def note(self, record: Record | Sample, write: Callable[[str], Any]) -> Record | Sample:
-        """Writes a record into the log."""
-        write(
-            json.dumps({"kind": type(record).__name__.removesuffix("Record").lower()} | asdict(record)) + "\n"
-        )
-        return record
+    def write_recipe(self, resume: bool) -> None:
+        """Writes the recipe, under comments that give the reasons; one to go on with stays as it is."""
+        place = self.out / "recipe.toml"
+        if not (resume and place.exists()):
+            comments = "".join(f"# {line}\n" for note in self.notes for line in note.splitlines())
+            place.write_text(f"{comments}{self.config.to_toml()}", encoding="utf-8")
+
+    @property
+    def step(self) -> int:
+        """Steps done."""
+        return self.history.step if self.trainer is None else self.trainer.step
+
+    def stop(self) -> None:
+        """Ends training after the step that is running, with a checkpoint to go on from."""
+        if self.trainer is not None:
+            self.trainer.is_stopping = True
+
+    def events(self, step: int) -> Events:
+        """The TensorBoard events of this run, from a step on."""
+        return Events(self.out / "tensorboard", step)
 
     def after_evaluation(self, record: EvaluationRecord, trainer: Trainer) -> list[Sample]:
         """Keeps the best model, and lets the model try some held-out texts."""
@@ -99,7 +134,46 @@ class Run:
     def keep(self, name: str, trainer: Trainer) -> None:
         """Writes the model folder of this name."""
         with trainer.average.applied():
-            folder.save(self.out / name, self.checkpoint)
+            folder.save(self.out / name, replace(self.checkpoint, card=card_of(self, name)))
+
+    def report(self, trainer: Trainer) -> None:
+        """Writes report.html, with the attention of a text as it is now."""
+        with trainer.average.applied(), self.at_rest():
+            self.attention = self.look()
+        write_report(self)
+
+    def look(self) -> Attention | None:
+        """The attention of the first sample, or of the first held-out text where there are no samples."""
+        sample = next(iter(self.history.last_samples()), None)
+        if self.config.task == "translate":
+            return attention_of(self.checkpoint, sample.given, sample.made) if sample else None
+        text = sample.given or sample.made if sample else "".join(e.text for e in self.held_out[:1])
+        return attention_of(self.checkpoint, text)
+
+    @cached_property
+    def held_out(self) -> list[Any]:
+        """The first validation examples that the model has room for."""
+        reader = read_split(self.config.data, self.config.kind, "validation")
+        found = [] if reader is None else filter(self.fits, islice(reader, LOOKED_THROUGH))
+        return list(islice(found, max(1, self.config.training.samples)))
+
+    def fits(self, example: Example) -> bool:
+        """Whether an example's input is no longer than the context; a text to learn from can be cut anywhere."""
+        context = self.config.model.context
+        if context is None or isinstance(example, Text):
+            return True
+        text = example.source if isinstance(example, Pair) else example.text
+        return len(self.data.tokenizers.source.encode(text, begin=True, end=True)) <= context
+
+    @contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """The model as it is used: without dropout."""
+        was_training = self.model.training
+        self.model.eval()
+        try:
+            yield
+        finally:
+            self.model.train(was_training)
 
     @torch.inference_mode()
     def samples(self, step: int) -> list[Sample]:
@@ -107,31 +181,40 @@ class Run:
         count, task = self.config.training.samples, self.config.task
         if not count or task == "masked-language-model":
             return []
-        was_training = self.model.training
-        self.model.eval()
-        made = SAMPLERS[task](self, count)
-        self.model.train(was_training)
-        return [Sample(step, *one) for one in made]
+        with self.at_rest():
+            return [Sample(step, *one) for one in SAMPLERS[task](self, count)]
 
-    def evaluate(self, split: str = "test") -> dict[str, Any] | None:
+    def evaluate(
+        self, split: str = "test", progress: Callable[[int], None] = lambda done: None
+    ) -> dict[str, Any] | None:
         """The numbers of the best model on the test data, or on the validation data where there is none."""
         reader = read_split(self.config.data, self.config.kind, split)  # type: ignore[arg-type]
         if reader is None:
-            return None if split == "validation" else self.evaluate("validation")
+            return None if split == "validation" else self.evaluate("validation", progress)
         best = folder.load(self.out / "best")
-        return {"split": split} | Evaluation(best).run(reader, self.config.decoding)
+        self.quality = {"split": split} | Evaluation(best).run(
+            reader, self.config.decoding, progress=progress
+        )
+        place = self.out / "best" / folder.CARD
+        beside = place.with_name(f".{folder.CARD}.new")
+        beside.write_text(card_of(self, "best"), encoding="utf-8")
+        os.replace(beside, place)
+        write_report(self)
+        return self.quality
 
 
 def sample_text(run: Run, count: int) -> list[tuple[str, str]]:
     """What a language model writes from nothing."""
-    settings = run.config.decoding.replace(max_tokens=min(120, (run.config.model.context or 121) - 2), seed=1)
-    written = Generator(run.checkpoint).write([""] * count, settings)
+    room = min(120, (run.config.model.context or 122) - 2)
+    settings = run.config.decoding.replace(max_tokens=max(1, room))
+    generator = Generator(run.checkpoint)
+    written = (generator.write([""], settings.replace(seed=seed))[0] for seed in range(1, count + 1))
     return [("", best[0].text) for best in written]
 
 
 def sample_translations(run: Run, count: int) -> list[tuple[str, str, str]]:
     """Validation pairs, and how the model translates their sources, greedily."""
-    pairs = [example for example in held_out(run, count) if isinstance(example, Pair)]
+    pairs = [example for example in run.held_out[:count] if isinstance(example, Pair)]
     settings = run.config.decoding.replace(beam=1, temperature=0.0, n_best=1, max_tokens=100)
     written = Generator(run.checkpoint).write([pair.source for pair in pairs], settings)
     return [(pair.source, best[0].text, pair.target) for pair, best in zip(pairs, written, strict=True)]
@@ -139,7 +222,7 @@ def sample_translations(run: Run, count: int) -> list[tuple[str, str, str]]:
 
 def sample_classes(run: Run, count: int) -> list[tuple[str, str, str]]:
     """Validation texts, and what the model says of them."""
-    texts = [example for example in held_out(run, count) if isinstance(example, Labelled)]
+    texts = [example for example in run.held_out[:count] if isinstance(example, Labelled)]
     reader = Reader(run.checkpoint)
     made = reader.classify([reader.ids(text.text) for text in texts])
     return [(text.text, answer.label, text.label) for text, answer in zip(texts, made, strict=True)]
@@ -150,12 +233,6 @@ SAMPLERS: dict[str, Callable[[Run, int], list[Any]]] = {
     "translate": sample_translations,
     "classify": sample_classes,
 }
-
-
-def held_out(run: Run, count: int) -> list[Any]:
-    """The first validation examples."""
-    reader = read_split(run.config.data, run.config.kind, "validation")
-    return [] if reader is None else [example for example, _ in zip(reader, range(count), strict=False)]
 
 
 def make_run(config: RunConfig, out: Path, progress: Listener = unheard) -> Run:

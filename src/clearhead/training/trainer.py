@@ -81,6 +81,7 @@ class Trainer:
         )
         self.position, self.step, self.seconds = Position(), 0, 0.0
         self.skipped = self.skipped_in_a_row = 0
+        self.is_stopping = False  # whoever sets it ends the loop after the step that is running
         self.best_loss, self.evaluations_since_best = math.inf, 0
         if t.recompute:
             recompute_blocks(self.model)
@@ -95,7 +96,7 @@ class Trainer:
         """Every record from where the run stands to its end."""
         with Loader(self.batches, self.position) as loader:
             window = Window(self, loader)
-            while self.step < self.steps:
+            while self.step < self.steps and not self.is_stopping:
                 batch = next(loader)
                 window.add(batch, *self.update(batch.to(self.device)))
                 self.position = loader.position

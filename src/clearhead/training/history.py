@@ -1,0 +1,106 @@
+"""What has happened in a run so far: records enter as they come, or from `log.jsonl`; curves and samples leave."""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from clearhead.errors import DataError
+from clearhead.training.trainer import EvaluationRecord, Record, StepRecord
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What the model makes of one held-out text during training."""
+
+    step: int
+    given: str
+    made: str
+    wanted: str | None = None
+
+
+Kept = Record | Sample
+KINDS: dict[str, type[Kept]] = {"step": StepRecord, "evaluation": EvaluationRecord, "sample": Sample}
+
+
+@dataclass
+class History:
+    """The records of a run, by kind, in the order of their steps."""
+
+    steps: list[StepRecord] = field(default_factory=list)
+    evaluations: list[EvaluationRecord] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+
+    def add(self, record: Kept) -> None:
+        """Takes a record in."""
+        if isinstance(record, StepRecord):
+            self.steps.append(record)
+        elif isinstance(record, EvaluationRecord):
+            self.evaluations.append(record)
+        else:
+            self.samples.append(record)
+
+    @property
+    def step(self) -> int:
+        """The last step that is known of."""
+        return max((records[-1].step for records in (self.steps, self.evaluations) if records), default=0)
+
+    @property
+    def best(self) -> EvaluationRecord | None:
+        """The evaluation with the smallest loss."""
+        return min(self.evaluations, key=lambda record: record.validation_loss, default=None)
+
+    def last_samples(self) -> list[Sample]:
+        """The samples of the newest evaluation that has any."""
+        return [sample for sample in self.samples if sample.step == self.samples[-1].step]
+
+
+def smoothed(losses: Sequence[float], memory: float) -> list[float]:
+    """A moving mean that forgets after about `memory` values, and is exact for the first ones."""
+    keep = 1 - 1 / max(1.0, memory)
+    mean, weight, means = 0.0, 0.0, []
+    for loss in losses:
+        if loss == loss:  # a window of skipped steps only has no loss
+            mean, weight = keep * mean + loss, keep * weight + 1
+        means.append(mean / weight if weight else loss)
+    return means
+
+
+def line_of(record: Kept) -> str:
+    """A record as a line of the log."""
+    kind = next(name for name, kind in KINDS.items() if isinstance(record, kind))
+    return json.dumps({"kind": kind} | asdict(record), ensure_ascii=False) + "\n"
+
+
+def read_log(path: Path) -> History:
+    """The history that a log holds."""
+    history = History()
+    for record in records_of(path):
+        history.add(record)
+    return history
+
+
+def cut_log(path: Path, step: int) -> History:
+    """Takes what came after a step out of a log: a run that goes on from there writes it again."""
+    history, place = History(), path.with_name(path.name + ".new")
+    with place.open("w", encoding="utf-8") as file:
+        for record in records_of(path):
+            if record.step <= step:
+                history.add(record)
+                file.write(line_of(record))
+    os.replace(place, path)
+    return history
+
+
+def records_of(path: Path) -> Iterator[Kept]:
+    """The records of a log, if there is one; half a line at the end, from a run that was killed, is passed over."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    for line in text.split("\n")[:-1]:
+        try:
+            values = json.loads(line)
+            yield KINDS[values.pop("kind")](**values)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(
+                f"{path} has a line that is no record: {line[:80]!r} ({error}).\nRemove it."
+            ) from None
