@@ -61,7 +61,7 @@ def translator(kind: str = "byte", **settings: Any) -> Checkpoint:
 @cache
 def classifier(kind: str = "word", **settings: Any) -> Checkpoint:
     """An encoder with three classes and their names."""
-    checkpoint = random_model("encoder", kind, head="classifier", classes=3, **settings)
+    checkpoint = random_model("encoder", kind, 7, head="classifier", classes=3, **settings)
     checkpoint.labels = ["bad", "good", "so-so"]
     return checkpoint
 

@@ -1,6 +1,5 @@
 """The settings of decoding: the `[decoding]` table of a recipe, and options of the verbs that use a model."""
 
-from math import isfinite
 from typing import ClassVar
 
 from pydantic import Field, model_validator
@@ -94,11 +93,6 @@ class DecodingConfig(Settings):
             raise ConfigError(
                 "decoding.stop holds an empty string, at which every text would stop.\nLeave it out."
             )
-        for token, bias in self.logit_bias.items():
-            if not isfinite(bias):
-                raise ConfigError(
-                    f"decoding.logit_bias adds {bias} to id {token}.\nUse a finite number, or banned."
-                )
         if self.min_tokens > self.max_tokens:
             raise ConfigError(
                 f"decoding.min_tokens = {self.min_tokens} is more than max_tokens = {self.max_tokens}.\n"

@@ -1,0 +1,71 @@
+"""The settings of decoding: defaults, and what cannot work, with the text of the error."""
+
+from typing import Any
+
+import pytest
+
+from clearhead.config.decoding import DecodingConfig
+from clearhead.errors import ConfigError
+
+
+def test_everything_has_a_default_and_a_meaning() -> None:
+    DecodingConfig()
+    assert all(field.description for field in DecodingConfig.model_fields.values())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"temprature": 1.0}, "decoding.temprature is not a setting. Did you mean temperature?"),
+        ({"temperature": -1.0}, "decoding.temperature = -1.0 cannot be used"),
+        ({"temperature": float("nan")}, "decoding.temperature = nan cannot be used"),
+        ({"top_p": 0.0}, "decoding.top_p = 0.0 cannot be used"),
+        ({"top_k": 0}, "decoding.top_k = 0 cannot be used"),
+        ({"max_tokens": 0}, "decoding.max_tokens = 0 cannot be used"),
+        ({"repetition_penalty": 0.0}, "decoding.repetition_penalty = 0.0 cannot be used"),
+        (
+            {"stop": ("a", "")},
+            "decoding.stop holds an empty string, at which every text would stop.\nLeave it out.",
+        ),
+        (
+            {"logit_bias": {3: float("inf")}},
+            "decoding.logit_bias.3 = inf cannot be used: it should be a finite number.",
+        ),
+        (
+            {"min_tokens": 9, "max_tokens": 8},
+            "decoding.min_tokens = 9 is more than max_tokens = 8.\nUse fewer.",
+        ),
+        (
+            {"beam": 5, "temperature": 0.8},
+            "decoding.beam = 5 searches for the likeliest text, and temperature = 0.8 draws one by chance.\n"
+            "Give one of them.",
+        ),
+        ({"n_best": 2, "temperature": 0.8}, "decoding.n_best = 2 searches for the likeliest text"),
+        (
+            {"n_best": 3, "beam": 2},
+            "decoding.n_best = 3 hypotheses cannot come from a beam of 2.\nUse a larger beam.",
+        ),
+        (
+            {"beam": 2, "logprobs": 3},
+            "decoding.beam = 2 searches among whole texts, so there are no alternatives to report for each "
+            "token.\nUse beam = 1, or leave logprobs out.",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        DecodingConfig(**settings)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"beam": 1, "temperature": 0.8, "logprobs": 5},
+        {"beam": 5, "temperature": 0.0, "n_best": 5},
+        {"temperature": 0.0, "top_p": 0.9},
+        {"stop": ["a", "b"], "banned": [1], "logit_bias": {"7": 1}},
+    ],
+)
+def test_what_can_work_is_not(settings: dict[str, Any]) -> None:
+    assert DecodingConfig(**settings).given().keys() == settings.keys()

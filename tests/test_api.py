@@ -1,0 +1,196 @@
+"""The object that `clearhead.load` returns, as a notebook uses it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import clearhead
+from clearhead.api import Model
+from clearhead.checkpoint import Checkpoint
+from clearhead.decoding.generate import Generation
+from clearhead.errors import CheckpointError, ConfigError, InputError
+from tests.decoding.tiny import SENTENCES, classifier, language_model, tokenizer, translator
+
+
+@pytest.fixture(scope="module")
+def writes() -> Model:
+    return Model(language_model("word"))
+
+
+@pytest.fixture(scope="module")
+def translates() -> Model:
+    return Model(translator("word"))
+
+
+@pytest.fixture(scope="module")
+def decides() -> Model:
+    return Model(classifier())
+
+
+def ids(*texts: str) -> Tensor:
+    return torch.tensor([tokenizer("word").encode(text, begin=True) for text in texts])
+
+
+def test_a_model_is_saved_and_loaded_with_everything(tmp_path: Path, decides: Model) -> None:
+    assert decides.save(tmp_path / "model") is decides
+    loaded = clearhead.load(tmp_path / "model")
+    assert loaded.config == decides.config
+    assert loaded.tokenizer.digest == decides.tokenizer.digest
+    assert torch.equal(loaded.logits(ids("the cat")), decides.logits(ids("the cat")))
+    assert loaded.classify(SENTENCES) == decides.classify(SENTENCES)
+    assert isinstance(loaded, clearhead.Model)
+
+
+def test_a_model_is_loaded_in_another_type(tmp_path: Path, writes: Model) -> None:
+    writes.save(tmp_path / "model")
+    half = clearhead.load(str(tmp_path / "model"), torch.bfloat16)
+    assert half.logits(ids("the cat")).dtype == torch.float32
+    assert half.generate("the cat", max_tokens=4, temperature=0.0).tokens
+
+
+def test_a_folder_that_is_none_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="does not exist"):
+        clearhead.load(tmp_path / "nothing")
+
+
+def test_logits(writes: Model, translates: Model, decides: Model) -> None:
+    tokens = ids("the cat sat", "he is old")
+    Z = writes.logits(tokens)
+    assert (Z.shape, Z.dtype) == ((2, 4, writes.config.vocabulary), torch.float32)
+    Z[0] = 0.0  # an ordinary tensor, free to be changed
+    assert translates.logits(tokens[:, :2], tokens).shape == (2, 2, translates.config.vocabulary)
+    assert decides.logits(tokens).shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("translates", 1, "A model of shape 'encoder-decoder' needs a source.\nCall logits(ids, source)."),
+        ("writes", 2, "A model of shape 'decoder' takes no source.\nCall logits(ids)."),
+        ("decides", 2, "A model of shape 'encoder' takes no source.\nCall logits(ids)."),
+    ],
+)
+def test_logits_of_what_does_not_fit(
+    request: pytest.FixtureRequest, name: str, given: int, message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        request.getfixturevalue(name).logits(*[ids("he")] * given)
+    assert str(caught.value) == message
+
+
+def test_generate_one_or_many(writes: Model) -> None:
+    settings: dict[str, Any] = {"max_tokens": 6, "temperature": 0.8, "top_p": 0.9, "seed": 1}
+    one = writes.generate("the cat", **settings)
+    assert isinstance(one, Generation)
+    assert one.text == tokenizer("word").decode([token for token in one.tokens if token != 2])
+    assert len(one.logprobs) == len(one.tokens) <= 6
+    assert one.reason in ("end", "length")
+    many = writes.generate(["he is", "the cat"], **settings)
+    assert (many[1].text, many[1].tokens) == (one.text, one.tokens)
+    assert many[1].logprobs == pytest.approx(one.logprobs, abs=1e-4)
+    assert writes.generate([], **settings) == []
+
+
+def test_alternatives_are_reported_where_asked_for(writes: Model) -> None:
+    found = writes.generate("the cat", max_tokens=3, temperature=0.0, logprobs=4)
+    assert [len(top) for top in found.top] == [4] * len(found.tokens)
+    assert [top[0][0] for top in found.top] == found.tokens
+    assert writes.generate("the cat", max_tokens=3).top == []
+
+
+def test_stream_gives_the_same_text(writes: Model) -> None:
+    settings: dict[str, Any] = {"max_tokens": 8, "seed": 3}
+    pieces = list(writes.stream("the cat", **settings))
+    assert "".join(piece.text for piece in pieces) == writes.generate("the cat", **settings).text
+
+
+def test_a_seed_makes_it_again_and_none_does_not(writes: Model) -> None:
+    settings: dict[str, Any] = {"max_tokens": 20, "temperature": 2.0}
+    assert writes.generate("the", seed=5, **settings) == writes.generate("the", seed=5, **settings)
+    assert len({writes.generate("the", **settings).text for _ in range(5)}) > 1
+
+
+def test_translate_a_string_or_a_list(translates: Model) -> None:
+    one = translates.translate("the cat", beam=5)
+    assert isinstance(one, str)
+    assert translates.translate(["he is old", "the cat", ""], beam=5)[1:] == [one, ""]
+    assert translates.generate("the cat", beam=5).text == one
+
+
+def test_the_next_best_translations(translates: Model) -> None:
+    best = translates.generate("the cat", beam=4, n_best=3)
+    assert len(best.others) == 2
+    assert best.others[0].score is not None
+    assert best.score is not None
+    assert best.score >= best.others[0].score
+    with pytest.raises(InputError, match=r"one string, not n_best = 3.\nUse generate"):
+        translates.translate("the cat", n_best=3)
+
+
+def test_classify(decides: Model) -> None:
+    found = decides.classify(["the cat", "he is old"])
+    assert [set(each.probabilities) for each in found] == [{"bad", "good", "so-so"}] * 2
+    assert all(each.probabilities[each.label] == max(each.probabilities.values()) for each in found)
+    assert sum(found[0].probabilities.values()) == pytest.approx(1, abs=1e-5)
+    (alone,) = decides.classify("the cat")
+    assert alone.label == found[0].label
+    assert alone.probabilities == pytest.approx(found[0].probabilities, abs=1e-4)
+
+
+def test_embed(writes: Model, translates: Model, decides: Model) -> None:
+    for model in (writes, translates, decides):
+        E = model.embed(SENTENCES)
+        assert (E.shape, E.dtype, E.requires_grad) == ((4, 24), torch.float32, False)
+        torch.testing.assert_close(model.embed(SENTENCES[2])[0], E[2], atol=1e-4, rtol=1e-4)
+
+
+def test_trace_of_a_text(writes: Model, decides: Model) -> None:
+    trace = writes.trace("the cat sat")
+    A = trace["decoder.0.self.weights"]
+    assert A.shape == (1, 3, 4, 4)
+    torch.testing.assert_close(A.sum(-1), torch.ones(1, 3, 4))
+    torch.testing.assert_close(trace["logits"], writes.logits(ids("the cat sat")), atol=1e-4, rtol=1e-4)
+    assert decides.trace("the cat sat")["encoder.1.self.weights"].shape == (1, 3, 5, 5)
+
+
+def test_trace_of_a_translation(translates: Model) -> None:
+    trace = translates.trace("the cat", target="he is old")
+    assert trace["decoder.1.cross.weights"].shape == (1, 3, 4, 4)  # begin he is old; begin the cat end
+    assert trace["encoder.0.self.weights"].shape == (1, 3, 4, 4)
+    own = translates.translate("the cat")
+    length = 1 + len(tokenizer("word").encode(own))
+    traced = translates.trace("the cat")
+    assert traced["decoder.1.cross.weights"].shape[2] == length
+    assert torch.equal(traced["logits"], translates.trace("the cat", own)["logits"])
+
+
+def test_what_is_refused(writes: Model, translates: Model, decides: Model) -> None:
+    with pytest.raises(InputError, match=r"A model of shape 'decoder' does not translate.\nUse generate"):
+        writes.translate("the cat")
+    with pytest.raises(InputError, match="writes no text"):
+        decides.generate("the cat")
+    with pytest.raises(InputError, match="knows no classes"):
+        translates.classify(["the cat"])
+    with pytest.raises(InputError, match="takes no target"):
+        writes.trace("the cat", target="he")
+    with pytest.raises(ConfigError, match=r"decoding.temprature is not a setting. Did you mean temperature"):
+        writes.generate("the cat", temprature=1.0)
+    with pytest.raises(InputError, match=r"no tokenizer\.json"):
+        _ = Model(Checkpoint(language_model("word").module)).tokenizer
+
+
+@pytest.mark.parametrize("verb", ["generate", "translate", "classify", "embed"])
+def test_an_error_says_which_text_of_a_list_it_means(
+    verb: str, writes: Model, translates: Model, decides: Model
+) -> None:
+    model = {"generate": writes, "translate": translates, "classify": decides, "embed": writes}[verb]
+    with pytest.raises(InputError, match=r"^text 2 of the list: The (prompt|source|text) has 100\d tokens"):
+        getattr(model, verb)(["he", "is", "the " * 1000])
+
+
+def test_a_model_shows_what_it_is(translates: Model) -> None:
+    assert repr(translates).startswith("<clearhead encoder-decoder, ")
+    assert translates.module is translates.checkpoint.module
