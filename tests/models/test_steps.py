@@ -49,6 +49,7 @@ def decoder_of(case: Case) -> Decoder:
 
 
 @cases(is_writer=True, is_sampled=True)
+@pytest.mark.notes("N40")
 def test_one_token_at_a_time(case: Case) -> None:
     model, tokens, source = decoder_of(case), some_ids(B, 7), some_source(case)
     state = model.start(B, T, source)
