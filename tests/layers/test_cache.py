@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.errors import InputError
+from clearhead.layers import cache as module
 from clearhead.layers.attention import Dimensions
 from clearhead.layers.cache import Cache
 from tests.layers.parts import D_K, D_V, B, D, H, some
@@ -26,7 +27,7 @@ def fill(cache: Cache, n: int, seed: int = 1) -> None:
     chunk.finish()
 
 
-def test_memory_is_taken_once() -> None:
+def test_there_is_room_for_what_is_needed() -> None:
     cache = make(9)
     assert [tuple(K.shape) for K in cache.K] == [(B, 1, 9, D_K), (B, 2, 9, D_K)]
     assert [tuple(V.shape) for V in cache.V] == [(B, 1, 9, D_V), (B, 2, 9, D_V)]
@@ -34,7 +35,24 @@ def test_memory_is_taken_once() -> None:
     places = [X.data_ptr() for X in cache.K + cache.V]
     fill(cache, 4)
     fill(cache, 5)
-    assert [X.data_ptr() for X in cache.K + cache.V] == places
+    assert [X.data_ptr() for X in cache.K + cache.V] == places  # written in place
+
+
+def test_a_generous_capacity_costs_nothing_until_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FIRST_SLOTS", 4)
+    cache = make(1000)
+    rooms = []
+    for _ in range(20):
+        before = [X[:, :, : cache.used].clone() for X in cache.K]
+        fill(cache, 1)
+        rooms.append(cache.K[0].shape[2])
+        for X, old in zip(cache.K, before, strict=True):
+            assert torch.equal(X[:, :, : old.shape[2]], old)  # what was there is there
+    assert rooms == [4] * 4 + [8] * 4 + [16] * 8 + [32] * 4
+    assert make(11).K[0].shape[2] == 4
+    full = make(11)
+    fill(full, 11)
+    assert full.K[0].shape[2] == 11  # never more than the capacity
 
 
 def test_a_window_needs_no_more_than_the_window() -> None:

@@ -1,17 +1,30 @@
 """Going on with a text step by step equals reading it at once, for every kind of model that writes."""
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from clearhead.layers import cache
 from clearhead.layers.cache import State
 from clearhead.models.decoder import Decoder
 from tests.models.cases import CASES, B, Case, gap, read, some_ids, some_source
 from tests.models.test_laws import TOLERANCE, cases
 
 T = 14  # tokens of each text
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _little_room() -> Iterator[None]:
+    """A cache that has to grow on the way."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cache, "FIRST_SLOTS", 4)
+        yield
+
+
 Plan = list[list[int]]  # for each step, how many tokens each row takes
 
 # Single tokens, rows of different lengths, a row that waits, chunks longer than any window, and the last slot.
