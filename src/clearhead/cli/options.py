@@ -4,6 +4,7 @@ Every key of `[decoding]` is an option of the same name, with its type and meani
 """
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -185,14 +186,22 @@ def one_line(texts: list[str]) -> str:
 @contextmanager
 def opened(path: Path | None) -> Iterator[TextIO]:
     """A text file or standard input; only a line feed ends a line, U+2028 and the like do not."""
-    is_standard = path is None or str(path) == "-"
-    if path is not None and not is_standard and (path.is_dir() or not path.exists()):
+    if path is not None and path.is_file():
+        with path.open(encoding="utf-8-sig", newline="\n") as file:
+            yield file
+        return
+    # A pipe is left open: when the command ends early, a thread may still be waiting in it.
+    yield open(pipe(path), encoding="utf-8-sig", newline="\n", closefd=False)  # noqa: SIM115
+
+
+def pipe(path: Path | None) -> int:
+    """The number by which the system knows standard input, or a pipe with a name."""
+    if path is None or str(path) == "-":
+        return sys.stdin.fileno()
+    if path.is_dir() or not path.exists():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise InputError(f"The input file {path} {what}.\nName a text file with one text a line.")
-    # Standard input through a file of our own: a thread may still wait for it when the command ends.
-    place = sys.stdin.fileno() if path is None or is_standard else path
-    with open(place, encoding="utf-8-sig", newline="\n", closefd=not is_standard) as file:
-        yield file
+    return os.open(path, os.O_RDONLY)
 
 
 def lines_of(file: TextIO) -> Iterator[str]:
