@@ -1,0 +1,54 @@
+"""The self-check holds for sound models of every shape, and notices a model that breaks a law."""
+
+import pytest
+import torch
+
+from clearhead.checkpoint import Checkpoint
+from clearhead.config.model import ModelConfig
+from clearhead.inspection.check import check
+from clearhead.layers import attention
+from clearhead.models.build import build
+
+SMALL = {"vocabulary": 23, "d": 24, "h": 3, "encoder_blocks": 2, "decoder_blocks": 2, "context": 40}
+CASES = {
+    "decoder": SMALL,
+    "window": SMALL | {"window": 5},
+    "encoder": SMALL | {"shape": "encoder"},
+    "classifier": SMALL | {"shape": "encoder", "head": "classifier", "classes": 3},
+    "vectors": SMALL | {"shape": "encoder", "head": "none"},
+    "translator": SMALL | {"shape": "encoder-decoder", "positions": "relative"},
+    "short context": SMALL | {"context": 3},
+}
+
+
+def laws(settings: dict[str, object]) -> dict[str, bool]:
+    checkpoint = Checkpoint(build(ModelConfig.model_validate(settings)))
+    return {law.name: law.holds for law in check(checkpoint)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_law_holds_for_a_sound_model(name: str) -> None:
+    found = laws(CASES[name])
+    assert all(found.values())
+    writes = name not in ("encoder", "classifier", "vectors")
+    assert ("cached = uncached" in found) is writes
+    assert {"batched = single", "captured = fast", "saved = loaded"} <= found.keys()
+
+
+def test_a_mask_that_lets_the_future_through_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = attention.fused
+
+    def careless(module, Q, K, V, view):  # type: ignore[no-untyped-def]
+        return whole(module, Q, K, V, attention.View(view.at, view.to))
+
+    monkeypatch.setattr(attention, "fused", careless)
+    found = laws(CASES["decoder"])
+    assert not found["no look at the future"]
+    assert not found["captured = fast"]
+
+
+def test_weights_that_are_not_a_number_break_the_laws() -> None:
+    model = build(ModelConfig.model_validate(SMALL))
+    with torch.no_grad():
+        next(model.parameters()).fill_(torch.nan)
+    assert not all(law.holds for law in check(Checkpoint(model)))
