@@ -7,10 +7,18 @@ from clearhead.checkpoint import Checkpoint
 from clearhead.config.model import ModelConfig
 from clearhead.inspection.check import check
 from clearhead.layers import attention
+from clearhead.layers.masks import View
 from clearhead.models.build import build
 
-SMALL = {"vocabulary": 23, "d": 24, "h": 3, "encoder_blocks": 2, "decoder_blocks": 2, "context": 40}
-CASES = {
+SMALL: dict[str, object] = {
+    "vocabulary": 23,
+    "d": 24,
+    "h": 3,
+    "encoder_blocks": 2,
+    "decoder_blocks": 2,
+    "context": 40,
+}
+CASES: dict[str, dict[str, object]] = {
     "decoder": SMALL,
     "window": SMALL | {"window": 5},
     "encoder": SMALL | {"shape": "encoder"},
@@ -39,7 +47,7 @@ def test_a_mask_that_lets_the_future_through_is_noticed(monkeypatch: pytest.Monk
     whole = attention.fused
 
     def careless(module, Q, K, V, view):  # type: ignore[no-untyped-def]
-        return whole(module, Q, K, V, attention.View(view.at, view.to))
+        return whole(module, Q, K, V, View(view.at, view.to))
 
     monkeypatch.setattr(attention, "fused", careless)
     found = laws(CASES["decoder"])

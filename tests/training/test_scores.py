@@ -8,9 +8,8 @@ from sacrebleu.metrics.chrf import CHRF
 
 from clearhead.training.scores import ClassScores, TextScores
 
-words = st.lists(
-    st.sampled_from(["a", "cat", "sat", "on", "the", "mat", "today", "and", "slept"]), min_size=1, max_size=9
-).map(" ".join)
+WORDS = ["a", "cat", "sat", "on", "the", "mat", "today", "and", "slept"]
+words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=9).map(" ".join)
 
 
 @settings(max_examples=30, deadline=None)
