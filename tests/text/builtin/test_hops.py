@@ -1,0 +1,90 @@
+"""Hops: the answer follows from the story in two steps, and nothing less than both tells it."""
+
+import re
+from collections import Counter
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clearhead.errors import ConfigError
+from clearhead.text.builtin import hops
+from clearhead.text.examples import Labelled
+
+LEFT = re.compile(r"In the (\w+) \w+ left the (\w+)\.")
+MANY = 3000
+
+
+def some(count: int, **options: int) -> list[Labelled]:
+    """The first training examples."""
+    return [e for e in hops.CORPUS.examples("train", 1, count, **options) if isinstance(e, Labelled)]
+
+
+def facts(story: str) -> dict[str, str]:
+    """What lies in each place, in the order of the story."""
+    return dict(LEFT.findall(story))
+
+
+@pytest.mark.notes("N31")
+@given(st.integers(0, 2**32), st.integers(2, 8), st.integers(0, 5))
+def test_two_steps_of_look_up_lead_to_the_answer(seed: int, objects: int, asides: int) -> None:
+    story = hops.draw(Random(seed), 2, objects, asides)
+    place = story.text.split()[-1]
+    assert facts(story.text)[place] == story.label
+    assert len(facts(story.text)) == objects
+    assert len(set(facts(story.text).values())) == objects
+
+
+@given(st.integers(0, 2**32), st.integers(2, 8), st.integers(0, 5))
+def test_one_step_leads_to_the_place_in_the_same_story(seed: int, objects: int, asides: int) -> None:
+    one, two = (hops.draw(Random(seed), steps, objects, asides) for steps in (1, 2))
+    assert one.text == two.text
+    assert one.label == one.text.split()[-1]
+
+
+def nearly_even(counts: Counter[object], kinds: int) -> bool:
+    """Whether each of the kinds comes as often as the others, within five standard deviations."""
+    n = counts.total()
+    spread = (n / kinds * (1 - 1 / kinds)) ** 0.5
+    return len(counts) == kinds and all(abs(count - n / kinds) < 5 * spread for count in counts.values())
+
+
+def test_where_the_answer_stands_says_nothing() -> None:
+    ranks = Counter(list(facts(story.text).values()).index(story.label) for story in some(MANY))
+    assert nearly_even(Counter(ranks), 4)
+
+
+def test_which_object_it_is_says_nothing() -> None:
+    assert nearly_even(Counter(story.label for story in some(MANY)), len(hops.OBJECTS))
+
+
+def test_the_place_alone_says_nothing_of_the_object() -> None:
+    """Every object is as likely in every place."""
+    assert nearly_even(Counter((s.text.split()[-1], s.label) for s in some(MANY)), 8 * 8)
+
+
+def test_how_often_an_object_is_named_says_nothing() -> None:
+    """The most often named object is the answer in 1 of 4 cases, as any object would be."""
+    right: Counter[object] = Counter()
+    for story in some(MANY):
+        words = Counter(re.findall(r"\w+", story.text))
+        named = {thing: words[thing] for thing in facts(story.text).values()}
+        most = [thing for thing, count in named.items() if count == max(named.values())]
+        right[(story.label in most) if len(most) == 1 else None] += 1
+    del right[None]
+    share = right[True] / right.total()
+    assert abs(share - 1 / 4) < 5 * (3 / 16 / right.total()) ** 0.5
+
+
+def test_an_aside_never_names_a_place_and_an_object_together() -> None:
+    rng = Random(1)
+    for words in (
+        set(re.findall(r"\w+", hops.aside(rng, [*hops.PLACES], [*hops.OBJECTS]))) for _ in range(200)
+    ):
+        assert not words & set(hops.PLACES) or not words & set(hops.OBJECTS)
+
+
+def test_more_objects_than_there_are_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"builtin:hops: objects = 9\. Use a whole number from 2 to 8\."):
+        hops.CORPUS.examples("train", objects=9)
