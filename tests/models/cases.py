@@ -143,10 +143,26 @@ class Case:
         return config.positions == "none" and config.similarity != "distance" and config.window is None
 
     @property
+    def kind(self) -> str:
+        """The name without the shape."""
+        return self.name.split(": ")[1]
+
+    @property
     def is_sampled(self) -> bool:
-        """Whether it is one of the fewer cases for laws that depend on little but positions and heads."""
-        name = self.name.split(": ")[1]
-        return name in MIXED or name.startswith("scaled_dot")
+        """Whether it is one of the few cases for laws that depend on little but positions and heads."""
+        return self.kind in MIXED or self.kind.startswith("scaled_dot")
+
+    @property
+    def is_double(self) -> bool:
+        """Whether the same settings are also tried in a shape with one stack."""
+        return self.has_source and any(f"{shape}: {self.kind}" in CASES for shape in ("decoder", "encoder"))
+
+    @property
+    def is_crossed(self) -> bool:
+        """Whether two axes meet in it that are each tried elsewhere: for laws that ask nothing of both."""
+        similarity, _, positions = self.kind.partition(" ")
+        in_grid = similarity in SIMILARITIES and positions in POSITIONS
+        return in_grid and similarity != "scaled_dot" and positions != "learned"
 
     def model(self) -> Model:
         """The model, the same for every test: nobody may change it."""

@@ -26,7 +26,7 @@ def rounded(case: Case) -> tuple[Model, Model]:
     return few, deepcopy(few).float()
 
 
-@cases(is_sampled=True)
+@cases(is_sampled=True, is_double=False)
 def test_few_bits_say_nearly_the_same(case: Case) -> None:
     few, many = rounded(case)
     tokens, source = some_ids(B, N), some_source(case)
@@ -37,7 +37,7 @@ def test_few_bits_say_nearly_the_same(case: Case) -> None:
         assert off(read(few, tokens, source), expected) < ROUGH
 
 
-@cases(is_writer=True, is_sampled=True)
+@cases(is_writer=True, is_sampled=True, is_double=False)
 def test_few_bits_step_by_step(case: Case) -> None:
     few, many = rounded(case)
     assert isinstance(few, Decoder)

@@ -147,7 +147,7 @@ def test_sequences_leave_and_others_join(case: Case) -> None:
 
 
 @pytest.mark.parametrize("name", ["window", "window rotary grouped", "window relative", "kept"])
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(
     plan=st.lists(st.lists(st.integers(0, 6), min_size=3, max_size=3), max_size=6), extra=st.integers(0, 2)
 )
