@@ -24,7 +24,9 @@ class TrainingConfig(Settings):
     epochs: float | None = Field(
         None, gt=0, description="how often the data is read; the plan turns it into steps"
     )
-    minutes: float | None = Field(None, gt=0, description="how long to train; the plan turns it into steps")
+    minutes: float | None = Field(
+        None, gt=0, description="how long to train; the plan turns it into steps; with epochs, the fewer count"
+    )
     batch_tokens: int = Field(4096, gt=0, description="tokens of one update, padding included")
     accumulate: int = Field(1, gt=0, description="parts in which a batch is computed, to save memory")
 
@@ -106,7 +108,7 @@ class TrainingConfig(Settings):
             for key in ("steps", "epochs", "minutes")
             if (value := getattr(self, key)) is not None
         ]
-        if len(lengths) > 1:
+        if len(lengths) > 1 and self.steps is not None:
             raise ConfigError(
                 f"training.{' and '.join(lengths)} say the same thing twice.\nGive one of them."
             )

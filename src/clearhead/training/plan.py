@@ -88,9 +88,12 @@ def count_steps(training: TrainingConfig, batches: int, seconds: float) -> int:
     """How many steps the settings mean."""
     if training.steps is not None:
         return training.steps
+    limits = []
     if training.minutes is not None:
-        return max(1, int(training.minutes * 60 / seconds))
-    return max(1, round((training.epochs or DEFAULT_EPOCHS) * batches))
+        limits.append(int(training.minutes * 60 / seconds))
+    if training.epochs is not None or training.minutes is None:
+        limits.append(round((training.epochs or DEFAULT_EPOCHS) * batches))
+    return max(1, min(limits))
 
 
 def measure(run: RunConfig, data: Prepared, model: Model) -> tuple[float, int, int]:
