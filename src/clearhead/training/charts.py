@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from clearhead.inspection.markup import Markup, joined, tag
 
@@ -98,6 +99,17 @@ def thinned(points: Sequence[Point]) -> list[Point]:
     size = -(-len(real) // MOST_POINTS) if real else 1
     groups = [real[first : first + size] for first in range(0, len(real), size)]
     return [(group[-1][0], sum(y for _, y in group) / len(group)) for group in groups]
+
+
+def smoothed(points: Sequence[Point], reach: int) -> list[Point]:
+    """Each point with the mean of its neighbours, up to `reach` on each side; no lag, as both sides are known."""
+    real = [point for point in points if math.isfinite(point[1])]
+    sums = [0.0, *accumulate(y for _, y in real)]
+    means = []
+    for place, (x, _) in enumerate(real):
+        first, last = max(0, place - reach), min(len(real), place + reach + 1)
+        means.append((x, (sums[last] - sums[first]) / (last - first)))
+    return means
 
 
 def nice_ticks(low: float, high: float, most: int = 6) -> list[float]:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -54,17 +54,6 @@ class History:
     def last_samples(self) -> list[Sample]:
         """The samples of the newest evaluation that has any."""
         return [sample for sample in self.samples if sample.step == self.samples[-1].step]
-
-
-def smoothed(losses: Sequence[float], memory: float) -> list[float]:
-    """A moving mean that forgets after about `memory` values, and is exact for the first ones."""
-    keep = 1 - 1 / max(1.0, memory)
-    mean, weight, means = 0.0, 0.0, []
-    for loss in losses:
-        if loss == loss:  # a window of skipped steps only has no loss
-            mean, weight = keep * mean + loss, keep * weight + 1
-        means.append(mean / weight if weight else loss)
-    return means
 
 
 def line_of(record: Kept) -> str:

@@ -21,8 +21,8 @@ from clearhead.data.audit import Audit, LengthAudit
 from clearhead.data.table import table_of
 from clearhead.inspection.figures import Attention, large, small
 from clearhead.inspection.markup import Inside, Markup, joined, tag
-from clearhead.training.charts import Curve, bars, chart, compact
-from clearhead.training.history import Sample, smoothed
+from clearhead.training.charts import Curve, bars, chart, compact, smoothed
+from clearhead.training.history import Sample
 
 if TYPE_CHECKING:
     from clearhead.training.runs import Run
@@ -49,7 +49,7 @@ MEANINGS = {
 }
 SHOWN_TIMES = 7  # evaluations of which samples are shown
 MOST_CLASSES = 25  # of a confusion that can still be read
-SMOOTHED_SHARE = 1 / 12  # of the records so far
+SMOOTHED_SHARE = 1 / 40  # of the records: how far a smoothed loss looks to each side
 
 
 def write_report(run: "Run") -> Path:
@@ -129,7 +129,7 @@ def tiles(run: "Run") -> Markup:
     if history.steps:
         last = history.steps[-1]
         facts += [
-            (duration(last.seconds), f"of training, {last.epoch:.1f} epochs"),
+            (clock(last.seconds), f"of training, {last.epoch:.1f} epochs"),
             (compact(float(f"{last.tokens_per_second:.2g}")), "tokens per second"),
         ]
     return tag("div", [tag("div", tag("b", value), tag("span", name), class_="tile") for value, name in facts],
@@ -142,8 +142,7 @@ def curves(run: "Run") -> Markup | None:
     if not history.steps:
         return None
     losses = [(float(record.step), record.loss) for record in history.steps]
-    smooth = smoothed([loss for _, loss in losses], len(losses) * SMOOTHED_SHARE)
-    training = [(step, loss) for (step, _), loss in zip(losses, smooth, strict=True)]
+    training = smoothed(losses, round(len(losses) * SMOOTHED_SHARE))
     validation = [(float(record.step), record.validation_loss) for record in history.evaluations]
     rates = [(float(record.step), record.learning_rate) for record in history.steps]
     keys = [("faint", "training, as measured", None), ("main", "training, smoothed", training)]
@@ -344,7 +343,7 @@ def setting_rows(section_name: str, group: Settings, is_stated: bool) -> list[Ma
         tag("tr", tag("th", tag("code", f"{section_name}.{key}")), tag("td", tag("code", plain(getattr(group, key)))),
             tag("td", field.description, class_="note"))
         for key, field in type(group).model_fields.items()
-        if (key in group.model_fields_set) == is_stated
+        if (key in group.model_fields_set and getattr(group, key) != field.default) == is_stated
     ]  # fmt: skip
 
 
@@ -363,8 +362,14 @@ def footer() -> Markup:
     return tag(
         "footer",
         f"clearhead {__version__}, torch {torch.__version__}, Python {platform.python_version()}, "
-        f"{platform.machine()}, {torch.get_num_threads()} threads · {made}",
+        f"{platform.machine()}, threads: {torch.get_num_threads()} · {made}",
     )
+
+
+def clock(seconds: float) -> str:
+    """Seconds as on a clock: 0:42, 3:20, 2:05:00."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
 def duration(seconds: float) -> str:
