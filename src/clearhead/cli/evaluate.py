@@ -3,7 +3,7 @@
 import json as json_format
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -97,13 +97,13 @@ def find_data(
     return reader
 
 
-def show(result: dict[str, Any]) -> None:
-    """The numbers, one a line."""
+def show(result: dict[str, Any], file: IO[str] | None = None) -> None:
+    """The numbers, one a line, on stdout or in another file."""
     for name, value in result.items():
         if name == "confusion":
             width = max(len(label) for label in result["labels"])
-            print("confusion (rows true, columns given)")
+            print("confusion (rows true, columns given)", file=file)
             for label, row in zip(result["labels"], value, strict=True):
-                print(f"  {label:{width}} {' '.join(f'{count:6d}' for count in row)}")
+                print(f"  {label:{width}} {' '.join(f'{count:6d}' for count in row)}", file=file)
         elif name != "labels":
-            print(f"{name:16} {value:.4f}" if isinstance(value, float) else f"{name:16} {value}")
+            print(f"{name:16} {value:.4f}" if isinstance(value, float) else f"{name:16} {value}", file=file)

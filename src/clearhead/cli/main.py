@@ -15,11 +15,15 @@ from clearhead.cli.check import check
 from clearhead.cli.data import data
 from clearhead.cli.demo import demo
 from clearhead.cli.evaluate import evaluate
+from clearhead.cli.recipes import recipes
+from clearhead.cli.train import train
 from clearhead.cli.use import classify, embed, generate, translate
 from clearhead.errors import ClearheadError
 
 COMMANDS: list[Callable[..., None]] = [
     demo,
+    train,
+    recipes,
     check,
     evaluate,
     data,

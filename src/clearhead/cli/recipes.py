@@ -1,0 +1,46 @@
+"""`clearhead recipes [NAME]`: the recipes that come with the package, or the text of one."""
+
+import json as json_format
+import tomllib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clearhead.errors import ConfigError, suggest
+
+
+def recipes(
+    name: Annotated[
+        str | None, typer.Argument(help="The recipe to print; a list of all when none is named.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """List the recipes that come with the package, or print one."""
+    from clearhead.config.run import shipped
+
+    known = shipped()
+    if name is not None and name not in known:
+        raise ConfigError(f"There is no shipped recipe {name!r}. {suggest(name, known)}")
+    if name is not None:
+        text = known[name].read_text(encoding="utf-8")
+        print(
+            json_format.dumps(described(known[name]) | {"text": text}, ensure_ascii=False)
+            if json
+            else text.rstrip()
+        )
+        return
+    found = [described(path) for path in known.values()]
+    if json:
+        print(json_format.dumps({"recipes": found}, ensure_ascii=False))
+        return
+    for recipe in found:
+        print(f"{recipe['name']:24} {recipe['task']:22} {recipe['description']}")
+    print("\nclearhead recipes NAME prints one; clearhead train NAME trains it.")
+
+
+def described(path: Path) -> dict[str, str]:
+    """Name, task and description of a recipe; the description is its first comment."""
+    text = path.read_text(encoding="utf-8")
+    comment = next((line.lstrip("# ").rstrip() for line in text.splitlines() if line.startswith("#")), "")
+    return {"name": path.stem, "task": str(tomllib.loads(text).get("task", "")), "description": comment}

@@ -1,0 +1,213 @@
+"""`clearhead train`: from a recipe, or from a task and files, to a run folder with a model that works.
+
+The plan comes first; results are on stdout, progress is on stderr. Ctrl-C saves a checkpoint and says how to go on.
+"""
+
+import json as json_format
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clearhead.cli.request import Request, find_request, parted
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from clearhead.training.runs import Run
+
+EXAMPLES = {
+    "language-model": 'clearhead generate {out} "Once upon a time"',
+    "masked-language-model": "clearhead train classify FILE --training.init_from {out}/best",
+    "translate": 'clearhead translate {out} "A sentence."',
+    "classify": 'clearhead classify {out} "A text."',
+}
+
+
+def train(
+    context: typer.Context,
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="RECIPE | TASK FILES...",
+            help="A recipe: a file, or the name of a shipped one. Or a task (language-model, masked-language-model, "
+            "translate, classify) and files, for which a recipe is made. Or a run folder, with --resume.",
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FOLDER", help="The run folder; runs/NAME by default.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Say what would be done, and stop.")] = False,
+    minutes: Annotated[
+        float | None,
+        typer.Option("--minutes", min=0.01, help="How long to train, in place of steps or epochs."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object at the end.")] = False,
+) -> None:
+    """Train a model: a plan, then training with a report to look at, then its quality.
+
+    Settings of the recipe are overridden by their own names: --training.learning_rate 3e-4.
+    """
+    from rich.console import Console
+
+    # Where stdout belongs to one JSON object, what people read goes to stderr.
+    console = Console(stderr=json, soft_wrap=True, highlight=False)
+    words, overrides = parted([what, *context.args])
+    try:
+        request = find_request(words, overrides, out, resume, minutes)
+        run = prepared(request)
+        show_plan(console, request, run)
+        if plan:
+            facts = planned(request, run) | {"audit": run.data.audit.to_json()}
+        else:
+            carry_out(request, run)
+            facts = planned(request, run) | done(run) | {"quality": measured(run)}
+            show_result(console, run)
+    except KeyboardInterrupt:
+        print("\nStopped.", file=sys.stderr)
+        raise typer.Exit(130) from None
+    if json:
+        print(json_format.dumps(facts, ensure_ascii=False))
+
+
+def prepared(request: Request) -> "Run":
+    """The run, with its data read and its plan made."""
+    from rich.console import Console
+
+    from clearhead.cli.data import told
+    from clearhead.training.runs import make_run
+
+    with Console(stderr=True).status("reading") as status:
+        run = make_run(request.config, request.out, lambda progress: status.update(told(progress)))
+    run.notes = request.reasons
+    return run
+
+
+def show_plan(console: "Console", request: Request, run: "Run") -> None:
+    """What will be done, before the first step."""
+    from clearhead.cli.data import show
+    from clearhead.training.report import duration, stack_of
+
+    model, plan = run.config.model, run.plan
+    for line in request.reasons:
+        console.print(f"· {line}", markup=False)
+    show(console, "", run.data.audit, with_lengths=False)
+    length = f"{plan.steps:,} steps of {plan.tokens_per_step:,} tokens, {plan.epochs:.3g} epochs"
+    rows = {
+        "model": f"{model.shape}, {stack_of(model)}, d = {model.d}, {model.h} heads: {plan.parameters:,} parameters",
+        "training": f"{length}, about {duration(plan.seconds)}",
+        "memory": f"about {size(plan.memory_bytes)} of {size(plan.free_bytes)} that are free",
+        "writes to": f"{run.out}" + (", where it goes on" if request.resume else ""),
+    }
+    for name, value in rows.items():
+        console.print(f"{name:10} {value}", markup=False)
+
+
+def size(count: int) -> str:
+    """Bytes in words."""
+    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{max(1, round(count / 1e6))} MB"
+
+
+def carry_out(request: Request, run: "Run") -> None:
+    """Trains, and shows how it goes; a stop from outside leaves a checkpoint, and the way to go on."""
+    from clearhead.cli.progress import Display
+
+    caught: list[int] = []
+    with Display(run.plan.steps) as display:
+
+        def stop(number: int) -> None:
+            caught.append(number)
+            run.stop()
+            display.say("Stopping after this step, with a checkpoint; once more stops at once.")
+
+        with on_signals(stop):
+            for record in run.train(request.resume):
+                display.show(record)
+    if caught and not run.is_done:
+        print(
+            f"Stopped after step {run.step:,} of {run.plan.steps:,}, and kept.\n"
+            f"Go on with: clearhead train {run.out} --resume",
+            file=sys.stderr,
+        )
+        raise typer.Exit(128 + caught[0])
+
+
+@contextmanager
+def on_signals(stop: Callable[[int], None]) -> Iterator[None]:
+    """Calls `stop` at the first Ctrl-C or SIGTERM; after it, both do again what they did before."""
+    names = (signal.SIGINT, signal.SIGTERM)
+
+    def first(number: int, frame: FrameType | None) -> None:
+        restore()
+        stop(number)
+
+    def restore() -> None:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+
+    before = {name: signal.signal(name, first) for name in names}
+    try:
+        yield
+    finally:
+        restore()
+
+
+def measured(run: "Run") -> dict[str, Any] | None:
+    """The quality of the best model, where something is held out."""
+    from rich.console import Console
+
+    count = 0
+    with Console(stderr=True).status("evaluating the best model") as status:
+
+        def progress(more: int) -> None:
+            nonlocal count
+            count += more
+            status.update(f"evaluating the best model: {count:,} examples")
+
+        return run.evaluate(progress=progress)
+
+
+def show_result(console: "Console", run: "Run") -> None:
+    """What came out of it, and what to do next."""
+    from clearhead.cli.evaluate import show
+    from clearhead.training.report import duration
+
+    facts, task = done(run), run.config.task
+    console.print(f"\n{run.out}: {facts['steps']:,} steps in {duration(facts['seconds'])}", markup=False)
+    if run.history.best is not None:
+        best = run.history.best
+        console.print(f"best validation loss {best.validation_loss:.4f}, after step {best.step:,}")
+    if run.quality is not None:
+        console.print(f"\nThe best model on the {run.quality['split']} data:")
+        show({name: value for name, value in run.quality.items() if name != "split"}, console.file)
+    console.print("\nNext:")
+    commands = [EXAMPLES[task].format(out=run.out), f"clearhead evaluate {run.out}" if run.quality else None]
+    for command in filter(None, commands):
+        console.print(f"  {command}", markup=False)
+    console.print(f"  look at {run.out / 'report.html'} in a browser", markup=False)
+
+
+def planned(request: Request, run: "Run") -> dict[str, Any]:
+    """The plan, for machines."""
+    plan = asdict(run.plan) | {"seconds": run.plan.seconds}
+    return {"out": str(run.out), "task": run.config.task, "reasons": request.reasons, "plan": plan}
+
+
+def done(run: "Run") -> dict[str, Any]:
+    """What was done, for machines."""
+    best = run.history.best
+    return {
+        "steps": run.step,
+        "seconds": run.history.steps[-1].seconds if run.history.steps else 0.0,
+        "best_validation_loss": None if best is None else best.validation_loss,
+        "best_step": None if best is None else best.step,
+        "model": str(run.out / "best"),
+        "report": str(run.out / "report.html"),
+    }
