@@ -83,6 +83,7 @@ def prepared(file: str) -> dict[str, Any]:
 
     ready = prepare(run, tell)
     seconds["prepare"] = time.perf_counter() - started
+    seconds["prepare_processor"] = time.process_time()
     started = time.perf_counter()
     audit = ready.audit.splits["train"]
     seconds["audit"] = time.perf_counter() - started

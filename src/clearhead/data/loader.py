@@ -41,14 +41,21 @@ class Loader:
         """The batch at the position, which moves on by one; an error of the thread is raised here."""
         if self._stop.is_set():
             raise StopIteration
-        started = perf_counter()
-        made = self._queue.get()
-        self.waited_seconds += perf_counter() - started
+        made = self._next()
         if isinstance(made, BaseException):
             self.close()
             raise made
         batch, self.position = made
         return batch
+
+    def _next(self) -> tuple[Batch, Position] | BaseException:
+        """What the thread made next; the time counts as waiting only where nothing is ready."""
+        with suppress(Empty):
+            return self._queue.get_nowait()
+        started = perf_counter()
+        made = self._queue.get()
+        self.waited_seconds += perf_counter() - started
+        return made
 
     def close(self) -> None:
         """End the thread; the position stays."""
