@@ -6,13 +6,12 @@ and nobody watches the scores or the weights.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clearhead.layers.masks import Angles, View, masked_softmax
+from clearhead.layers.masks import Angles, View, lazily, masked_softmax
 from clearhead.layers.norms import RMSNorm
 from clearhead.layers.positions import rotate
 from clearhead.layers.similarity import Similarity
@@ -31,17 +30,17 @@ class Dimensions:
     d_v: int  # width of a head's values
     standing: tuple[int, ...] | None = None  # the heads that pruning left, by number; all when None
 
-    @cached_property
+    @lazily
     def heads(self) -> tuple[int, ...]:
         """The numbers of the heads that stand."""
         return tuple(range(self.h)) if self.standing is None else self.standing
 
-    @cached_property
+    @lazily
     def key_heads(self) -> tuple[int, ...]:
         """The numbers of the heads of keys and values that some standing head reads."""
         return tuple(sorted({head * self.g // self.h for head in self.heads}))
 
-    @cached_property
+    @lazily
     def reads(self) -> list[int]:
         """For each standing head, which of `key_heads` it reads."""
         return [self.key_heads.index(head * self.g // self.h) for head in self.heads]

@@ -5,14 +5,26 @@ real, whether the future is hidden. It becomes a boolean tensor (true = may look
 one: an explicit mask over 16k tokens costs more memory than the attention itself.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
 Angles = tuple[Tensor, Tensor]
+T = TypeVar("T")
+
+
+class lazily(Generic[T]):
+    """A property that is worked out once; the standard one has a lock, which `torch.compile` cannot follow."""
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self.make, self.name = make, make.__name__
+
+    def __get__(self, instance: Any, owner: type | None = None) -> T:
+        value = instance.__dict__[self.name] = self.make(instance)
+        return value
 
 
 @dataclass(frozen=True)
@@ -73,7 +85,7 @@ class View:
             cut = replace(cut, documents=(asking[:, queries], asked[:, keys]))
         return cut
 
-    @cached_property
+    @lazily
     def mask(self) -> Tensor:
         """True where a query may look: (b or 1, 1, n, m)."""
         gap = self.at[:, :, None] - self.to[:, None, :]  # (b, n, m)
@@ -90,7 +102,7 @@ class View:
             M = M & (self.documents[0][:, :, None] == self.documents[1][:, None, :])
         return M[:, None]  # (b, 1, n, m)
 
-    @cached_property
+    @lazily
     def biased_mask(self) -> Tensor:
         """The bias, and −∞ where a query may not look: (b or 1, h, n, m)."""
         assert self.bias is not None

@@ -1,0 +1,30 @@
+"""A model is one graph for `torch.compile`: no step of a pass falls back to Python."""
+
+import pytest
+import torch
+
+from tests.models.cases import CASES, B, N, gap, some_ids, some_source
+
+NAMES = [
+    "decoder: scaled_dot rotary",
+    "decoder: window rotary grouped",
+    "decoder: kept grouped",
+    "decoder: gaussian alibi",
+    "decoder: additive learned",
+    "encoder: bert",
+    "encoder: whole post",
+    "encoder-decoder: scaled_dot relative",
+    "encoder-decoder: shared",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_compiles_as_a_whole(name: str) -> None:
+    case, counts = CASES[name], torch.tensor([N, N - 2])
+    model, tokens, source = case.model(), some_ids(B, N), some_source(case)
+    arguments = (tokens, counts) if source is None else (tokens, source, counts)
+    torch.compiler.reset()
+    compiled = torch.compile(model, backend="eager", fullgraph=True)  # traced in full, then run as it is
+    with torch.no_grad():
+        assert gap(compiled(*arguments), model(*arguments)) < 1e-5
