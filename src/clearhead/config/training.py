@@ -25,7 +25,9 @@ class TrainingConfig(Settings):
         None, gt=0, description="how often the data is read; the plan turns it into steps"
     )
     minutes: float | None = Field(
-        None, gt=0, description="how long to train; the plan turns it into steps; with epochs, the fewer count"
+        None,
+        gt=0,
+        description="how long to train; the plan turns it into steps; with epochs, the fewer count",
     )
     batch_tokens: int = Field(4096, gt=0, description="tokens of one update, padding included")
     accumulate: int = Field(1, gt=0, description="parts in which a batch is computed, to save memory")
