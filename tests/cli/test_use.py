@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -321,11 +322,25 @@ def test_bytes_that_are_no_text_are_an_error_with_the_line(run: Run, tmp_path: P
     content = b"he\nthe cat\n\xff\xfe\nmy dog\n"
     (tmp_path / "in.txt").write_bytes(content)
     words = ["--input", str(tmp_path / "in.txt")] if from_file else []
-    code, _, err = run("classify", "decides", *words, stdin=content)
+    code, out, err = run("classify", "decides", *words, stdin=content)
     assert code == 1
-    assert err.startswith("error: line ")
-    assert "is not UTF-8: 'utf-8' codec can't decode byte 0xff" in err
+    assert len(out.splitlines()) == 2  # the lines before it are answered
+    assert err.startswith("error: line 3 is not UTF-8: 'utf-8' codec can't decode byte 0xff")
     assert "Convert the file to UTF-8." in err
+
+
+def test_a_file_that_the_system_cannot_read_is_an_error(run: Run) -> None:
+    if not Path("/proc/self/mem").exists():
+        pytest.skip("a file whose reading fails is known on Linux only")
+    code, _, err = run("classify", "decides", "--input", "/proc/self/mem")
+    assert (code, err) == (1, "error: line 1 cannot be read: Input/output error.\nCheck the file.\n")
+
+
+def test_standard_input_that_is_closed_is_an_error(run: Run, models: Path) -> None:
+    line = f"{shlex.join([*COMMAND, 'classify', str(models / 'decides'), '--input', '-'])} <&-"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: Standard input is closed.\n")
 
 
 @pytest.mark.parametrize(

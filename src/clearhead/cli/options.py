@@ -3,16 +3,17 @@
 Every key of `[decoding]` is an option of the same name, with its type and meaning read from the config.
 """
 
+import codecs
 import inspect
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, TextIO, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, BinaryIO, TextIO, TypeVar, Union, get_args, get_origin
 
 import typer
 
@@ -120,7 +121,7 @@ class Job:
             return
         done = self.resume()
         with opened(self.input) as file:
-            rest = islice(lines_of(file), done, None)
+            rest = itertools.islice(lines_of(file), done, None)
             groups = in_groups(rest) if self.reads_file else as_they_come(rest)
             self.write(map(one_line, results(groups, prepare, work, done + 1)), append=done > 0, done=done)
 
@@ -184,38 +185,50 @@ def one_line(texts: list[str]) -> str:
 
 
 @contextmanager
-def opened(path: Path | None) -> Iterator[TextIO]:
-    """A text file or standard input; only a line feed ends a line, U+2028 and the like do not."""
+def opened(path: Path | None) -> Iterator[BinaryIO]:
+    """The bytes of a file or of standard input."""
     if path is not None and path.is_file():
-        with path.open(encoding="utf-8-sig", newline="\n") as file:
+        with open(handle_of(path), "rb") as file:
             yield file
         return
     # A pipe is left open: when the command ends early, a thread may still be waiting in it.
-    yield open(pipe(path), encoding="utf-8-sig", newline="\n", closefd=False)  # noqa: SIM115
+    yield open(handle_of(path), "rb", closefd=False)  # noqa: SIM115
 
 
-def pipe(path: Path | None) -> int:
-    """The number by which the system knows standard input, or a pipe with a name."""
+def handle_of(path: Path | None) -> int:
+    """The number by which the system knows a file, a pipe with a name or standard input."""
     if path is None or str(path) == "-":
+        if sys.stdin is None:
+            raise InputError("Standard input is closed.\nGive the text as an argument, or --input FILE.")
         return sys.stdin.fileno()
     if path.is_dir() or not path.exists():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise InputError(f"The input file {path} {what}.\nName a text file with one text a line.")
-    return os.open(path, os.O_RDONLY)
+    try:
+        return os.open(path, os.O_RDONLY)
+    except OSError as error:
+        raise InputError(
+            f"The input file {path} cannot be opened: {error.strerror}.\nCheck the rights to read it."
+        ) from None
 
 
-def lines_of(file: TextIO) -> Iterator[str]:
-    """The lines of an open file without their ends; bytes that are no UTF-8 are an error with the line."""
-    number = 0
-    while True:
-        number += 1
+def lines_of(file: BinaryIO) -> Iterator[str]:
+    """The lines of an open file without their ends; what is no text is an error with the line.
+
+    Only a line feed ends a line, U+2028 and the like do not. Each line is decoded by itself, so that one bad
+    byte does not take its neighbours with it.
+    """
+    for number in itertools.count(1):
         try:
             line = file.readline()
+            text = line.removeprefix(codecs.BOM_UTF8 if number == 1 else b"").decode()
         except UnicodeDecodeError as error:
             raise InputError(f"line {number} is not UTF-8: {error}.\nConvert the file to UTF-8.") from None
+        except OSError as error:
+            raise InputError(f"line {number} cannot be read: {error.strerror}.\nCheck the file.") from None
         if not line:
             return
-        yield line.removesuffix("\n").removesuffix("\r")
+        yield text.removesuffix("\n").removesuffix("\r")
 
 
 @contextmanager
