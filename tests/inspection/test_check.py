@@ -8,7 +8,7 @@ from clearhead.config.model import ModelConfig
 from clearhead.inspection.check import check
 from clearhead.layers import attention
 from clearhead.layers.masks import View
-from clearhead.models.build import build
+from clearhead.models.build import Model, build
 
 SMALL: dict[str, object] = {
     "vocabulary": 23,
@@ -53,6 +53,23 @@ def test_a_mask_that_lets_the_future_through_is_noticed(monkeypatch: pytest.Monk
     found = laws(CASES["decoder"])
     assert not found["no look at the future"]
     assert not found["captured = fast"]
+
+
+def test_a_number_that_is_none_is_noticed_wherever_it_stands() -> None:
+    model = build(ModelConfig.model_validate(SMALL))
+    last = list(model.parameters())[-1]
+    with torch.no_grad():
+        last[-1] = torch.nan
+    assert held(model) == {"attention rows sum to 1"}
+    query = model.get_parameter("decoder.blocks.1.self.W_q.weight")
+    with torch.no_grad():
+        last[-1], query[0] = 0.0, torch.nan
+    assert not held(model)
+
+
+def held(model: Model) -> set[str]:
+    """The laws that hold for what a model computes."""
+    return {law.name for law in check(Checkpoint(model)) if law.holds} - {"saved = loaded"}
 
 
 def test_weights_that_are_not_a_number_break_the_laws() -> None:
