@@ -2,9 +2,9 @@
 
 The numbers of the examples of one batch enter; the `Batch` leaves.
 
-    Windows    language model: n tokens of the packed documents, and the same one token later Masked
-    masked language model: 15 % of the tokens are to be guessed; of these 80 % are hidden, 10 % replaced
-               by another and 10 % kept (Devlin et al., BERT, 2019)
+    Windows    language model: n tokens of the packed documents, and the same one token later
+    Masked     masked language model: 15 % of the tokens are to be guessed; of these 80 % are hidden, 10 %
+               replaced by another and 10 % kept (Devlin et al., BERT, 2019)
     Pairs      encoder-decoder: the source; the target without its last token, and without its first (N34)
     Labelled   classifier: the text and the number of its label
 """

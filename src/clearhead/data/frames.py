@@ -3,9 +3,11 @@
 The ids of a tokenizer's special tokens enter; the frame of each column of a task leaves. Training,
 evaluation and decoding frame by these same rules:
 
-    language model       begin text end begin text end … classifier, masked   begin text end source
-    begin source end target               begin target end, of which the decoder is given all but the last
-    and predicts all but the first
+    language model       begin text end begin text end …
+    classifier, masked   begin text end
+    source               begin source end
+    target               begin target end, of which the decoder is given all but the last and predicts all
+                         but the first
 
 Where a tokenizer of another project lacks a role, its nearest relative stands in: a separator for the end
 (BERT), the padding for the beginning of a target (Marian, T5), the end for the beginning of a text (GPT-2).
