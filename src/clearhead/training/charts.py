@@ -114,12 +114,13 @@ def smoothed(points: Sequence[Point], reach: int) -> list[Point]:
 
 def nice_ticks(low: float, high: float, most: int = 6) -> list[float]:
     """Round numbers, evenly spaced, from at or below `low` to at or above `high`."""
-    span = (high - low) or abs(high) or 1.0
+    size = max(abs(low), abs(high))
+    span = high - low if high - low > 1e-6 * size + 1e-30 else size if size > 1e-30 else 1.0
     rough = span / (most - 1)
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [round(k * step, 12) for k in range(first, max(last, first + 1) + 1)]
+    return [float(f"{k * step:.10g}") for k in range(first, max(last, first + 1) + 1)]
 
 
 def compact(number: float) -> str:

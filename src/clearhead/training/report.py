@@ -107,8 +107,10 @@ def headline(run: "Run") -> Markup:
 
 def stack_of(model: ModelConfig) -> str:
     """How deep a model is."""
-    counts = {"decoder": [model.decoder_blocks], "encoder": [model.encoder_blocks]}
-    return f"{' + '.join(map(str, counts.get(model.shape, [model.encoder_blocks, model.decoder_blocks])))} blocks"
+    if model.shape == "encoder-decoder":
+        return f"{model.encoder_blocks} + {model.decoder_blocks} blocks"
+    blocks = model.decoder_blocks if model.shape == "decoder" else model.encoder_blocks
+    return f"{blocks} block{'' if blocks == 1 else 's'}"
 
 
 def tiles(run: "Run") -> Markup:
@@ -331,6 +333,7 @@ def settings_section(run: "Run") -> Markup:
     defaults = [row for name, group in groups for row in setting_rows(name, group, is_stated=False)]
     return section(
         "Settings",
+        [tag("h3", "why these"), tag("ul", [tag("li", note) for note in run.notes])] if run.notes else None,
         tag("div", tag("table", stated), class_="wide"),
         tag("details", tag("summary", "settings left to their defaults"), tag("table", defaults)),
         tag("details", tag("summary", "recipe.toml"), tag("pre", run.config.to_toml())),

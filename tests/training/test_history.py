@@ -1,0 +1,71 @@
+"""The log of a run: what is written is read, and a run that goes on cuts it where it goes on."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clearhead.errors import DataError
+from clearhead.training.history import History, Kept, Sample, cut_log, line_of, read_log, records_of
+from clearhead.training.trainer import EvaluationRecord, StepRecord
+
+numbers = st.floats(allow_nan=False, allow_infinity=False, width=32)
+counts = st.integers(0, 10_000)
+records = st.one_of(
+    st.builds(StepRecord, counts, numbers, numbers, numbers, numbers, numbers, numbers, numbers, counts),
+    st.builds(EvaluationRecord, counts, numbers, counts, numbers, st.booleans()),
+    st.builds(Sample, counts, st.text(), st.text(), st.none() | st.text()),
+)
+
+
+def write(path: Path, kept: list[Kept]) -> Path:
+    path.write_text("".join(map(line_of, kept)), encoding="utf-8", newline="\n")
+    return path
+
+
+@given(st.lists(records, max_size=8))
+def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, kept: list[Kept]) -> None:
+    path = write(tmp_path_factory.mktemp("log") / "log.jsonl", kept)
+    assert list(records_of(path)) == kept
+
+
+@given(st.lists(records, max_size=8), counts)
+def test_a_cut_log_holds_what_came_up_to_the_step(
+    tmp_path_factory: pytest.TempPathFactory, kept: list[Kept], step: int
+) -> None:
+    path = write(tmp_path_factory.mktemp("log") / "log.jsonl", kept)
+    history = cut_log(path, step)
+    left = [record for record in kept if record.step <= step]
+    assert list(records_of(path)) == left
+    assert history == read_log(path)
+    assert [path.name for path in path.parent.iterdir()] == ["log.jsonl"]
+
+
+def test_half_a_line_at_the_end_is_passed_over(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.jsonl", [Sample(1, "a", "b")])
+    path.write_text(path.read_text() + '{"kind": "sam')
+    assert read_log(path).samples == [Sample(1, "a", "b")]
+
+
+def test_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    assert cut_log(tmp_path / "log.jsonl", 5) == History()
+
+
+@pytest.mark.parametrize("line", ["nonsense", "[]", '{"kind": "dream"}', '{"kind": "sample", "step": 1}'])
+def test_a_line_that_is_no_record_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "log.jsonl").write_text(line + "\n")
+    with pytest.raises(DataError, match="has a line that is no record"):
+        read_log(tmp_path / "log.jsonl")
+
+
+def test_the_best_and_the_last() -> None:
+    history = History()
+    assert (history.step, history.best, history.last_samples()) == (0, None, [])
+    for step, loss in ((5, 2.0), (10, 1.0), (15, 3.0)):
+        history.add(EvaluationRecord(step, loss, 7, 0.5, False))
+        history.add(Sample(step, "a", str(step)))
+        history.add(Sample(step, "b", str(step)))
+    assert history.best is not None
+    assert (history.step, history.best.step) == (15, 10)
+    assert [sample.given for sample in history.last_samples()] == ["a", "b"]
