@@ -1,0 +1,228 @@
+"""`clearhead train` as a user meets it: the plan, the run folder, going on, stopping, JSON, errors."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from clearhead.cli.main import app
+from clearhead.cli.request import default_folder, find_request, name_of, parted
+from clearhead.config.run import RunConfig
+from clearhead.errors import ClearheadError, ConfigError
+from clearhead.training.history import read_log
+from tests.training.small import small_config
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> str:
+    small_config("classify", tmp_path / "data").write("tiny.toml")
+    return "tiny.toml"
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, ["train", *words])
+
+
+def done(*words: str) -> Result:
+    result = run(*words)
+    assert result.exit_code == 0, f"{result.output}{result.exception!r}"
+    return result
+
+
+def test_a_recipe_becomes_a_run_folder_with_all_its_parts(recipe: str) -> None:
+    result = done(recipe)
+    folder = Path("runs/tiny")
+    held = {path.name for path in folder.iterdir()}
+    assert {"recipe.toml", "log.jsonl", "checkpoints", "best", "last", "report.html"} <= held
+    assert (folder / "best" / "card.md").exists()
+    history = read_log(folder / "log.jsonl")
+    assert [record.step for record in history.steps] == [1, 2, 3, 4, 5, 6]
+    assert [record.step for record in history.evaluations] == [3, 6]
+    for line in ("parameters", "6 steps of", "memory", "writes to  runs/tiny", "│ examples"):
+        assert line in result.stdout
+    assert result.stdout.index("writes to") < result.stdout.index("The best model on the test data:")
+    assert 'clearhead classify runs/tiny "A text."' in result.stdout
+    assert "accuracy " in result.stdout
+    assert "step 6/6" in result.stderr
+    assert "step 6/6" not in result.stdout
+
+
+def test_a_plan_writes_nothing(recipe: str) -> None:
+    result = done(recipe, "--plan")
+    assert "6 steps of" in result.stdout
+    assert not Path("runs").exists()
+    facts = json.loads(done(recipe, "--plan", "--json").stdout)
+    assert facts["plan"]["steps"] == 6
+    assert facts["out"] == "runs/tiny"
+    assert facts["audit"]["train"]["examples"] > 0
+
+
+def test_json_is_one_object_and_nothing_else(recipe: str) -> None:
+    facts = json.loads(done(recipe, "--json").stdout)
+    assert (facts["steps"], facts["task"]) == (6, "classify")
+    assert facts["quality"]["split"] == "test"
+    assert facts["best_validation_loss"] == pytest.approx(
+        min(record.validation_loss for record in read_log(Path("runs/tiny/log.jsonl")).evaluations)
+    )
+    assert Path(facts["report"]).exists()
+
+
+def test_settings_stand_anywhere_and_reach_the_recipe_of_the_run(recipe: str) -> None:
+    done("--training.steps=2", recipe, "--model.d", "16", "--out", "mine")
+    config = RunConfig.read("mine/recipe.toml")
+    assert (config.training.steps, config.model.d) == (2, 16)
+
+
+def test_minutes_take_the_place_of_steps(recipe: str) -> None:
+    done(recipe, "--minutes", "0.01", "--out", "short")
+    config = RunConfig.read("short/recipe.toml")
+    assert config.training.minutes is None
+    assert config.training.steps is not None
+
+
+def test_a_run_is_not_written_over(recipe: str) -> None:
+    done(recipe)
+    assert "writes to  runs/tiny-2" in done(recipe, "--plan").stdout
+    result = run(recipe, "--out", "runs/tiny")
+    assert isinstance(result.exception, ConfigError)
+    assert "runs/tiny holds a run already" in str(result.exception)
+    assert "clearhead train runs/tiny --resume" in str(result.exception)
+    Path("other").mkdir()
+    Path("other/file").write_text("x")
+    assert "other is not an empty folder" in str(run(recipe, "--out", "other").exception)
+
+
+def test_a_run_that_goes_on_ends_like_one_that_never_stopped(recipe: str) -> None:
+    done(recipe, "--out", "whole")
+    done(recipe, "--out", "parts")
+    for path in sorted(Path("parts/checkpoints").iterdir())[1:]:
+        path.rename(Path("parts") / f"away-{path.name}")
+    result = done("parts", "--resume")
+    assert "where it goes on" in result.stdout
+    whole, parts = (read_log(Path(name) / "log.jsonl") for name in ("whole", "parts"))
+    assert [record.step for record in parts.steps] == [1, 2, 3, 4, 5, 6]
+    assert [record.loss for record in parts.steps] == pytest.approx([record.loss for record in whole.steps])
+    assert len(parts.samples) == len(whole.samples)
+
+
+@pytest.mark.parametrize("words", [["tiny.toml"], ["runs/tiny"], ["runs/tiny/recipe.toml"]])
+def test_going_on_finds_its_folder(recipe: str, words: list[str]) -> None:
+    done(recipe)
+    request = find_request(words, {}, None, True, None)
+    assert (request.out, request.resume) == (Path("runs/tiny"), True)
+    assert request.config.training.steps == 6
+
+
+def test_going_on_where_nothing_is_begins(recipe: str) -> None:
+    request = find_request([recipe], {}, Path("new"), True, None)
+    assert (request.out, request.resume) == (Path("new"), False)
+
+
+def test_a_run_keeps_its_length_when_it_goes_on(recipe: str) -> None:
+    done(recipe)
+    assert "keeps its number of steps" in str(run(recipe, "--resume", "--minutes", "1").exception)
+
+
+def test_files_become_a_run_with_a_recipe_and_its_reasons() -> None:
+    Path("notes.txt").write_text("".join(f"line {k} of a small book\n" for k in range(80)))
+    result = done("language-model", "notes.txt", "--training.steps", "2")
+    assert "· tokenizer.kind = byte: " in result.stdout
+    recipe = Path("runs/notes-language-model/recipe.toml").read_text()
+    assert recipe.startswith("# data.chunk_characters = ")
+    config = RunConfig.read("runs/notes-language-model/recipe.toml")
+    assert (config.task, config.training.steps, config.tokenizer.kind) == ("language-model", 2, "byte")
+    assert "tokenizer.kind = byte" in Path("runs/notes-language-model/report.html").read_text()
+    assert 'clearhead generate runs/notes-language-model "' in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["notes.txt"], "Say what to learn from it: clearhead train language-model notes.txt"),
+        (["nosuch"], "There is no recipe 'nosuch'"),
+        (["tiny.toml", "more.txt"], "'more.txt' is left over"),
+        (["tiny.toml", "--model.deep", "3"], "model.deep is not a setting"),
+        (["tiny.toml", "--model.d"], "--model.d has no value"),
+        (["language-model", "nosuch.txt"], "nosuch.txt does not exist"),
+        (["done"], "done is a run already"),
+    ],
+)
+def test_errors_say_what_to_do(words: list[str], message: str, recipe: str) -> None:
+    Path("notes.txt").write_text("text\n")
+    Path("done").mkdir()
+    Path("done/recipe.toml").write_text(Path(recipe).read_text())
+    result = run(*words)
+    assert isinstance(result.exception, ClearheadError), result.output
+    assert message in str(result.exception)
+
+
+@pytest.mark.parametrize("words", [[], ["classify"], ["--training.steps", "3"]])
+def test_misuse_ends_with_2(words: list[str]) -> None:
+    assert run(*words).exit_code == 2
+
+
+def test_words_and_settings_are_told_apart() -> None:
+    words, settings = parted(["a.es", "--model.d", "8", "b.en", "--training.steps=3", "-"])
+    assert words == ["a.es", "b.en", "-"]
+    assert settings == {"model.d": "8", "training.steps": "3"}
+
+
+def test_runs_are_named_after_recipes_and_files() -> None:
+    assert name_of("language-model", ["/a/my book.v2.txt"]) == "my-book-language-model"
+    assert name_of("translate", ["a.es", "a.en"]) == "a-translator"
+    assert name_of("classify", ["builtin:reviews"]) == "reviews-classifier"
+    assert name_of("classify", ["good=x/pos.txt"]) == "pos-classifier"
+    assert name_of("language-model", ["-"]) == "text-language-model"
+    for name in ("runs/a", "runs/a-2", "runs/a-4"):
+        Path(name).mkdir(parents=True)
+        (Path(name) / "recipe.toml").write_text("")
+    assert default_folder("a", resume=False) == Path("runs/a-3")
+    assert default_folder("a", resume=True) == Path("runs/a-4")
+    assert default_folder("b", resume=True) == Path("runs/b")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_from_outside_leaves_a_checkpoint_and_says_how_to_go_on(number: int, recipe: str) -> None:
+    settings = [
+        "--training.steps",
+        "100000",
+        "--training.evaluate_every",
+        "100000",
+        "--training.threads",
+        "1",
+    ]
+    command = [
+        sys.executable,
+        "-c",
+        "from clearhead.cli.main import main; main()",
+        "train",
+        recipe,
+        *settings,
+    ]
+    with Path("err").open("w") as err, Path("out").open("w") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=err, env=os.environ)
+        log = Path("runs/tiny/log.jsonl")
+        while process.poll() is None and not (log.exists() and log.stat().st_size):
+            time.sleep(0.1)
+        time.sleep(0.5)
+        process.send_signal(number)
+        assert process.wait(60) == 128 + number
+    said = Path("err").read_text()
+    assert "Go on with: clearhead train runs/tiny --resume" in said
+    assert "Traceback" not in said
+    kept = [path.name for path in Path("runs/tiny/checkpoints").iterdir()]
+    assert len(kept) == 1
+    assert f"Stopped after step {int(kept[0].removeprefix('step-')):,} of 100,000" in said
