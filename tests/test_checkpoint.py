@@ -112,6 +112,10 @@ def test_everything_a_model_needs_is_in_the_folder(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "deep" / "model" / "config.json").read_text())["format"] == 1
 
 
+def test_who_may_read_the_config_may_read_the_weights(folder: Path) -> None:
+    assert len({(folder / name).stat().st_mode for name in ("config.json", "model.safetensors")}) == 1
+
+
 def test_source_and_target_may_have_their_own_tokenizers(tmp_path: Path) -> None:
     pairs = Tokenizer.train(["ACGT"], TokenizerConfig(kind="dna", k=2))
     model = make("encoder-decoder", source_vocabulary=pairs.size)
@@ -250,9 +254,24 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
         save(tmp_path / "file", Checkpoint(make()))
 
 
-@pytest.mark.parametrize(
+PLACES = pytest.mark.parametrize(
     ("name", "other"), [("config.json", "model.safetensors"), ("model.safetensors", "config.json")]
 )
+
+
+@PLACES
+def test_a_folder_or_a_dead_link_in_the_place_of_a_file(name: str, other: str, folder: Path) -> None:
+    (folder / name).unlink()
+    (folder / name).symlink_to("nowhere")
+    with pytest.raises(CheckpointError, match=rf"{name} is a link to nowhere, which does not exist"):
+        load(folder)
+    (folder / name).unlink()
+    (folder / name).mkdir()
+    with pytest.raises(CheckpointError, match=rf"{name} is a folder.\nPut the file itself there."):
+        load(folder)
+
+
+@PLACES
 def test_a_missing_file(name: str, other: str, folder: Path) -> None:
     (folder / name).unlink()
     with pytest.raises(CheckpointError, match=rf"{name} is missing.\nThe folder holds: {other}"):

@@ -52,6 +52,7 @@ def save(folder: str | Path, checkpoint: Checkpoint) -> None:
         settings = {"format": FORMAT} | checkpoint.config.model_dump(mode="json")
         (place / CONFIG).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
         save_file(weights_of(checkpoint.module), place / WEIGHTS, metadata={"format": "pt"})
+        shutil.copymode(place / CONFIG, place / WEIGHTS)  # safetensors lets nobody else read what it writes
         if checkpoint.tokenizer is not None:
             checkpoint.tokenizer.save(place / TOKENIZER)
         if checkpoint.source_tokenizer is not None:
@@ -142,6 +143,9 @@ def read_json(path: Path) -> Any:
 
 def check_file(path: Path) -> None:
     """The file is there."""
+    if path.is_dir() or (path.is_symlink() and not path.exists()):
+        what = "is a folder" if path.is_dir() else f"is a link to {path.readlink()}, which does not exist"
+        raise CheckpointError(f"{path} {what}.\nPut the file itself there.")
     if not path.is_file():
         present = ", ".join(sorted(file.name for file in path.parent.iterdir())) or "nothing"
         raise CheckpointError(f"{path} is missing.\nThe folder holds: {present}.")
