@@ -12,6 +12,7 @@ import torch.nn.functional as F
 
 from clearhead import checkpoint as folder
 from clearhead.checkpoint import Checkpoint
+from clearhead.cli.main import main
 from clearhead.config.decoding import DecodingConfig
 from clearhead.config.model import ModelConfig
 from clearhead.config.tokenizer import TokenizerConfig
@@ -106,6 +107,30 @@ def test_what_cannot_be_evaluated_is_refused() -> None:
         Evaluation(model).run([Labelled("a", "z")])
     with pytest.raises(InputError, match="gives vectors only"):
         _ = Evaluation(checkpoint(shape="encoder", head="none")).kind
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--data", "a.tsv", "--recipe", "b.toml"], "--data and --recipe both say what to evaluate on."),
+        (["--columns", "text"], "--columns are those of --data FILE, which is not given."),
+        (["--data", "a.tsv", "--columns", "²"], "data.columns = ['²'] does not fit"),
+        (["--data", "a.tsv", "--split", "rest"], "--split rest is not a part of any data."),
+    ],
+)
+def test_options_that_cannot_be_used_are_refused(
+    options: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    folder.save(tmp_path / "model", checkpoint(shape="encoder-decoder"))
+    (tmp_path / "a.tsv").write_text("hola\thello\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["clearhead", "evaluate", "model", *options])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    shown = capsys.readouterr()
+    assert (stop.value.code, shown.out) == (1, "")
+    assert message in shown.err
 
 
 def test_the_command_gives_one_object_with_the_keys_of_design(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from clearhead.training.scores import ClassScores, TextScores
+from clearhead.errors import InputError
+from clearhead.training.scores import CUTS, ClassScores, TextScores
 
 WORDS = ["a", "cat", "sat", "on", "the", "mat", "today", "and", "slept"]
 words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=9).map(" ".join)
@@ -33,6 +34,16 @@ def test_tokenised_text_is_cut_at_spaces_only() -> None:
     assert scores.result()["bleu"] == pytest.approx(100)
     assert "tok:none" in scores.result()["bleu_signature"]
     assert "case:lc" in scores.result()["bleu_signature"]
+
+
+def test_every_way_to_cut_words_works_and_others_are_refused() -> None:
+    for tokenize in CUTS:
+        scores = TextScores(tokenize)
+        scores.add(["the cat sat on a mat"], ["the cat sat on a mat"])
+        assert scores.result()["bleu"] == pytest.approx(100)
+        assert f"tok:{tokenize}" in scores.result()["bleu_signature"]
+    with pytest.raises(InputError, match=r"cannot cut words by 'intel' here. Did you mean intl\? Known: 13a"):
+        TextScores("intel")
 
 
 def test_classes_by_hand() -> None:

@@ -80,9 +80,13 @@ def find_data(
 
     if split not in ("train", "validation", "test"):
         raise InputError(f"--split {split} is not a part of any data.\nUse train, validation or test.")
+    if data and recipe is not None:
+        raise InputError("--data and --recipe both say what to evaluate on.\nGive one of them.")
+    if columns and not data:
+        raise InputError("--columns are those of --data FILE, which is not given.\nA recipe has its own.")
     part: Split = split  # type: ignore[assignment]
     if data:
-        named = [int(column) if column.isdigit() else column for column in columns or ()]
+        named = [int(column) if column.isdecimal() else column for column in columns or ()]
         return read(data[0] if len(data) == 1 else data, kind, named or None, split=part)
     own = next(
         (path / "recipe.toml" for path in (model, model.parent) if (path / "recipe.toml").exists()), None

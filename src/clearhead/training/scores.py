@@ -12,11 +12,17 @@ from typing import Any
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
+from clearhead.errors import InputError, suggest
+
+CUTS = ("13a", "intl", "char", "zh", "none")  # ways to cut words that need nothing more installed or fetched
+
 
 class TextScores:
     """BLEU, chrF and exact match of translations against their references."""
 
     def __init__(self, tokenize: str | None = None, lowercase: bool = False) -> None:
+        if tokenize is not None and tokenize not in CUTS:
+            raise InputError(f"sacreBLEU cannot cut words by '{tokenize}' here. {suggest(tokenize, CUTS)}")
         self.bleu = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
         self.chrf = CHRF(lowercase=lowercase)
         self.sums: list[list[int]] = [[], []]
