@@ -8,7 +8,7 @@ import torch
 from clearhead.checkpoint import Checkpoint
 from clearhead.decoding import read
 from clearhead.decoding.read import Reader
-from clearhead.errors import InputError
+from clearhead.errors import CheckpointError, InputError
 from tests.decoding.tiny import SENTENCES, classifier, language_model, random_model, tokenizer, translator
 
 TEXTS = [*SENTENCES, "he", "", "the the the"]
@@ -117,3 +117,17 @@ def test_a_model_without_classes_says_so(name: str) -> None:
 def test_a_model_without_a_tokenizer_meets_no_text() -> None:
     with pytest.raises(InputError, match="no tokenizer"):
         Reader(Checkpoint(classifier().module))
+
+
+def test_weights_that_are_no_numbers_are_an_error() -> None:
+    checkpoint = random_model("encoder", "word", head="classifier", classes=2)
+    reader = Reader(checkpoint)
+    with torch.no_grad():
+        checkpoint.module.get_parameter("head.out.weight")[0, 0] = torch.nan
+    with pytest.raises(CheckpointError, match=r"not all numbers.\nIts weights are damaged"):
+        reader.classify([[1, 7, 2]])
+    assert reader.embed([[1, 7, 2]]).isfinite().all()  # the head is not asked
+    with torch.no_grad():
+        checkpoint.module.get_parameter("encoder.tokens.weight")[7] = torch.inf
+    with pytest.raises(CheckpointError, match="not all numbers"):
+        reader.embed([[1, 7, 2]])

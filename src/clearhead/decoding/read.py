@@ -13,7 +13,7 @@ from clearhead.checkpoint import Checkpoint
 from clearhead.data.frames import Frame, document_frame, input_frame
 from clearhead.decoding.engine import pad
 from clearhead.decoding.generate import tokenizer_of
-from clearhead.errors import InputError
+from clearhead.errors import CheckpointError, InputError
 from clearhead.models.heads import pool
 from clearhead.models.translator import Translator
 
@@ -60,7 +60,7 @@ class Reader:
         P = torch.zeros(len(rows), len(self.labels))
         for places, tokens, counts in self.batches(rows):
             with torch.inference_mode():
-                P[places] = torch.softmax(self.module(tokens, counts).float(), -1).cpu()
+                P[places] = finite(torch.softmax(self.module(tokens, counts).float(), -1)).cpu()
         best = P.argmax(-1).tolist()
         return [
             Classification(self.labels[label], dict(zip(self.labels, shares, strict=True)))
@@ -81,7 +81,8 @@ class Reader:
         E = torch.zeros(len(rows), self.config.width_encoder if translates else self.config.width_top)
         for places, tokens, counts in self.batches(rows):
             with torch.inference_mode():
-                E[places] = pool(self.vectors(tokens, counts), counts, self.config.pool).float().cpu()
+                pooled = pool(self.vectors(tokens, counts), counts, self.config.pool)
+                E[places] = finite(pooled.float()).cpu()
         return E
 
     def vectors(self, tokens: Tensor, counts: Tensor | None) -> Tensor:
@@ -97,3 +98,13 @@ class Reader:
             size = max(1, BATCH_TOKENS // len(rows[order[0]]))
             places, order = order[:size], order[size:]
             yield places, *pad([rows[place] for place in places])
+
+
+def finite(X: Tensor) -> Tensor:
+    """What a model gives, unless some of it is no number."""
+    if not bool(X.isfinite().all()):
+        raise CheckpointError(
+            "What the model gives is not all numbers.\n"
+            "Its weights are damaged, or too large for the type of number it is loaded in."
+        )
+    return X
