@@ -78,6 +78,13 @@ main.main()
     assert (done.returncode, done.stderr) == (1, "error: train.de has 29000 lines but train.en has 28999.\n")
 
 
+def test_what_the_system_refuses_is_shown_without_a_traceback() -> None:
+    name = "x" * 5000
+    done = run("check", name)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"error: {name}/config.json: File name too long.\n"
+
+
 def test_another_error_is_a_bug_and_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise ZeroDivisionError

@@ -68,9 +68,13 @@ for command in COMMANDS:
 
 
 def main() -> None:
-    """Run one command; an error that the user can mend is one line on stderr, without a traceback."""
+    """Run one command; an error that the user can mend is shown on stderr, without a traceback."""
     try:
         app()
     except ClearheadError as error:
         print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+    except OSError as error:  # a disk that is full, a name that is too long, a right that is missing
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"error: {where}{error.strerror or error}.", file=sys.stderr)
         sys.exit(1)
