@@ -46,6 +46,8 @@ class InputError(ClearheadError):
 def suggest(name: str, known: Iterable[str]) -> str:
     """The sentence that helps someone who wrote an unknown name: the nearest known one, then the others."""
     names = sorted(known)
+    if not names:
+        return "None is known."
     near = get_close_matches(name, names, n=1, cutoff=0.5)
     guess = f"Did you mean {near[0]}? " if near else ""
     if len(names) > 60:  # too many to read: the most similar ones

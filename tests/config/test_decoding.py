@@ -40,6 +40,7 @@ def test_everything_has_a_default_and_a_meaning() -> None:
             "decoding.beam = 5 searches for the likeliest text, and temperature = 0.8 draws one by chance.\n"
             "Give one of them.",
         ),
+        ({"n_best": 100_000}, "decoding.n_best = 100000 cannot be used: it should be less than or equal to"),
         ({"n_best": 2, "temperature": 0.8}, "decoding.n_best = 2 searches for the likeliest text"),
         (
             {"n_best": 3, "beam": 2},

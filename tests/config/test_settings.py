@@ -80,6 +80,7 @@ def test_a_copy_with_changes_is_checked_again() -> None:
 def test_a_suggestion_never_fails_and_stays_readable(name: str, known: set[str]) -> None:
     sentence = suggest(name, known)
     assert sentence.endswith(".")
+    assert known or sentence == "None is known."
     assert sum(1 for other in known if other in sentence) <= len(known)
     if len(known) <= 60:
         assert all(other in sentence for other in known)

@@ -24,7 +24,7 @@ class DecodingConfig(Settings):
         le=256,
         description="hypotheses kept in a search; 5 for translate, 1 for generate when not given",
     )
-    n_best: int = Field(1, gt=0, description="how many hypotheses of a beam to return")
+    n_best: int = Field(1, gt=0, le=256, description="how many hypotheses of a beam to return")
     length_penalty: float = Field(
         1.0,
         ge=-8,
