@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import cast
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from clearhead.text.tokenizer import Tokenizer
 
 CHUNK_CHARACTERS = 1 << 19
 CHUNK_EXAMPLES = 1 << 14
+EMPTY = blake2b(digest_size=8)
 AHEAD = 3  # chunks on their way through the tokenizer; larger or fewer were slower
 
 
@@ -68,7 +70,7 @@ def chunks(examples: Iterable[Example]) -> Iterator[Chunk]:
     held: list[Example] = []
     size = 0
     for example in examples:
-        if size >= CHUNK_CHARACTERS or len(held) >= CHUNK_EXAMPLES:
+        if size >= CHUNK_CHARACTERS or len(held) == CHUNK_EXAMPLES:
             yield _chunk(held, ends=not isinstance(example, Text) or example.starts)
             held, size = [], 0
         held.append(example)
@@ -78,13 +80,18 @@ def chunks(examples: Iterable[Example]) -> Iterator[Chunk]:
 
 
 def _chunk(examples: list[Example], ends: bool) -> Chunk:
+    """The fields of some examples, which are all of one kind."""
+    starts = [True] * len(examples)
     if isinstance(examples[0], Pair):
-        pairs = [example for example in examples if isinstance(example, Pair)]
-        return Chunk(([pair.source for pair in pairs], [pair.target for pair in pairs]), [True] * len(pairs))
-    texts = [example.text for example in examples if not isinstance(example, Pair)]
-    starts = [example.starts if isinstance(example, Text) else True for example in examples]
-    labels = [example.label for example in examples if isinstance(example, Labelled)]
-    return Chunk((texts,), starts, labels, ends)
+        pairs = cast(list[Pair], examples)
+        return Chunk(([pair.source for pair in pairs], [pair.target for pair in pairs]), starts)
+    if isinstance(examples[0], Labelled):
+        labelled = cast(list[Labelled], examples)
+        return Chunk(
+            ([example.text for example in labelled],), starts, [example.label for example in labelled]
+        )
+    texts = cast(list[Text], examples)
+    return Chunk(([piece.text for piece in texts],), [piece.starts for piece in texts], ends=ends)
 
 
 @dataclass
@@ -179,5 +186,11 @@ def hashes(chunk: Chunk) -> Words:
         columns.append(
             [b"%b\0%b" % (text, other.encode()) for text, other in zip(inputs, others, strict=True)]
         )
-    digests = (b"".join(blake2b(text, digest_size=8).digest() for text in texts) for texts in columns)
+    digests = [b"".join([_digest(text) for text in texts]) for texts in columns]
     return np.stack([np.frombuffer(digest, "<u8") for digest in digests], axis=1).astype(np.uint64)
+
+
+def _digest(text: bytes) -> bytes:
+    digest = EMPTY.copy()  # half the time of setting one up anew
+    digest.update(text)
+    return digest.digest()
