@@ -230,10 +230,13 @@ def samples_section(samples: Sequence[Sample]) -> Markup | None:
     for _, group in groupby(samples, key=lambda sample: sample.step):
         for place, sample in enumerate(group):
             texts.setdefault(sample.given or f"text {place + 1}", []).append(sample)
-    parts = [tag("div", growth(text, chosen(found)), class_="sample") for text, found in texts.items()]
-    return section(
-        "Samples", tag("p", "What it made of held-out texts while it learned.", class_="note"), parts
+    note = (
+        "What it made of held-out texts while it learned."
+        if samples[0].given
+        else "What it writes from nothing."
     )
+    parts = [tag("div", growth(text, chosen(found)), class_="sample") for text, found in texts.items()]
+    return section("Samples", tag("p", note, class_="note"), parts)
 
 
 def growth(text: str, samples: Sequence[Sample]) -> Markup:
