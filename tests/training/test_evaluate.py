@@ -12,6 +12,7 @@ import torch.nn.functional as F
 
 from clearhead import checkpoint as folder
 from clearhead.checkpoint import Checkpoint
+from clearhead.cli.evaluate import first
 from clearhead.cli.main import main
 from clearhead.config.decoding import DecodingConfig
 from clearhead.config.model import ModelConfig
@@ -46,8 +47,8 @@ def test_a_language_model_is_read_in_windows_that_do_not_overlap() -> None:
     assert begin is not None and end is not None  # noqa: PT018
     stream = [token for text in TEXTS for token in (begin, *TOKENIZER.encode(text), end)]
     nats, count = 0.0, 0
-    for first in range(0, len(stream) - 1, 12):
-        window = torch.tensor([stream[first : first + 13]])
+    for start in range(0, len(stream) - 1, 12):
+        window = torch.tensor([stream[start : start + 13]])
         with torch.no_grad():
             losses = F.cross_entropy(model.module(window[:, :-1])[0], window[0, 1:], reduction="none")
         kept = window[0, 1:] != begin  # the beginning is no target
@@ -148,3 +149,11 @@ def test_the_command_gives_one_object_with_the_keys_of_design(tmp_path: Path) ->
     )
     assert lost.returncode == 1
     assert "Give --data FILE or --recipe RECIPE" in lost.stderr
+
+
+def test_a_limit_counts_documents_and_not_their_pieces() -> None:
+    pieces = [Text("a"), Text("b", starts=False), Text("c"), Text("d")]
+    assert list(first(pieces, 2)) == pieces[:3]
+    assert list(first(pieces, None)) == pieces
+    pairs = [Pair("a", "b"), Pair("c", "d")]
+    assert list(first(pairs, 1)) == pairs[:1]

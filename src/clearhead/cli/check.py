@@ -1,6 +1,7 @@
 """`clearhead check MODEL`: proves on this machine that a model keeps the laws, a line a law."""
 
 import json as json_format
+from math import isfinite
 
 import typer
 
@@ -23,7 +24,12 @@ def check(model: ModelFolder, json: Json = False) -> None:
     holds = all(law.holds for law in laws)
     if json:
         rows = [
-            {"law": law.name, "difference": law.difference, "limit": law.limit, "holds": law.holds}
+            {
+                "law": law.name,
+                "difference": law.difference if isfinite(law.difference) else None,
+                "limit": law.limit,
+                "holds": law.holds,
+            }
             for law in laws
         ]
         print(json_format.dumps({"holds": holds, "laws": rows}))

@@ -12,12 +12,12 @@ SENTENCE = "he is old"
 
 
 def demo() -> None:
-    """Build a model of each shape and look inside one; nothing is trained yet."""
+    """Build a model of each shape and look inside one; the demo itself trains nothing yet."""
     import torch
 
     print(f"clearhead {__version__}, torch {torch.__version__}, Python {platform.python_version()}")
     print(f"{platform.machine()}, {torch.get_num_threads()} threads")
-    print("\nOne config, three shapes (random weights; training does not exist yet):")
+    print("\nOne config, three shapes (random weights; `clearhead train` makes trained ones):")
     show_shapes()
     print(f"\nWhat each word of '{SENTENCE}' looks at in head 0 of decoder.0.self, a causal head:")
     show_weights(SENTENCE.split())

@@ -1,7 +1,7 @@
 """`clearhead evaluate MODEL`: loss, perplexity, bits per byte, BLEU, chrF, accuracy: what applies."""
 
 import json as json_format
-from itertools import islice
+from math import isfinite
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +12,9 @@ from clearhead.config.decoding import DecodingConfig
 from clearhead.errors import InputError
 
 if TYPE_CHECKING:
-    from clearhead.text.examples import Kind, Split
+    from collections.abc import Iterable, Iterator
+
+    from clearhead.text.examples import Example, Kind, Split
     from clearhead.text.sources import Reader
 
 
@@ -59,11 +61,27 @@ def evaluate(
             done += count
             status.update(f"evaluating: {done:,} examples")
 
-        result = evaluation.run(islice(reader, limit), settings, bleu, lowercase, progress)
+        result = evaluation.run(first(reader, limit), settings, bleu, lowercase, progress)
     if json:
-        print(json_format.dumps(result, ensure_ascii=False))
+        finite = {
+            key: None if isinstance(value, float) and not isfinite(value) else value
+            for key, value in result.items()
+        }
+        print(json_format.dumps(finite, ensure_ascii=False))
     else:
         show(result)
+
+
+def first(examples: "Iterable[Example]", limit: int | None) -> "Iterator[Example]":
+    """The first examples; a long document comes in pieces, and all of them are one example."""
+    from clearhead.text.examples import Text
+
+    count = 0
+    for example in examples:
+        count += not isinstance(example, Text) or example.starts
+        if limit is not None and count > limit:
+            return
+        yield example
 
 
 def find_data(

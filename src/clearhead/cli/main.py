@@ -6,6 +6,7 @@ Each command has a file of its own and imports what is heavy when it runs, so th
 import sys
 from collections.abc import Callable
 from inspect import signature
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -69,6 +70,9 @@ for command in COMMANDS:
 
 def main() -> None:
     """Run one command; an error that the user can mend is shown on stderr, without a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # texts are UTF-8, whatever the terminal says it is
+            stream.reconfigure(encoding="utf-8", errors="replace")
     try:
         app()
     except ClearheadError as error:

@@ -26,7 +26,6 @@ def facts(story: str) -> dict[str, str]:
     return dict(LEFT.findall(story))
 
 
-@pytest.mark.notes("N31")
 @given(st.integers(0, 2**32), st.integers(2, 8), st.integers(0, 5))
 def test_two_steps_of_look_up_lead_to_the_answer(seed: int, objects: int, asides: int) -> None:
     story = hops.draw(Random(seed), 2, objects, asides)

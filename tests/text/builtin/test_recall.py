@@ -25,7 +25,6 @@ def pairs(text: str) -> dict[str, str]:
     return {words[at - 1]: words[at + 1] for at in range(1, len(words) - 1) if words[at] == "likes"}
 
 
-@pytest.mark.notes("N42")
 @given(generators, st.integers(2, 200), st.integers(1, 16))
 def test_the_answer_stands_at_its_distance(rng: Random, distance: int, number: int) -> None:
     example = recall.draw(rng, distance, number)

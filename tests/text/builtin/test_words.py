@@ -39,7 +39,6 @@ def test_man_and_woman_never_share_a_pronoun() -> None:
         assert not said & women or not said & {"he", "his", "him", "himself"}
 
 
-@pytest.mark.notes("N6")
 def test_bank_and_warm_stand_in_two_sorts_of_sentences() -> None:
     said = [set(sentence) for sentence in sentences(5000)]
     for word, one, other in (("bank", {"river", "muddy", "boat"}, {"loan", "account", "money"}),
@@ -56,7 +55,6 @@ def test_the_sentence_of_the_notes_is_of_the_grammar() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.notes("N3", "N5", "N6")
 def test_skip_gram_learns_the_analogies_and_puts_bank_between_its_senses() -> None:
     from gensim.models import Word2Vec
 
