@@ -38,6 +38,21 @@ def paired(
     return seconds
 
 
+def in_turn(engines: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each engine, run in turn `rounds` times after one run to warm up; each begins a round as often."""
+    seconds: dict[str, list[float]] = {name: [] for name in engines}
+    names = list(engines)
+    for name in names:
+        engines[name]()
+    for round in range(rounds):
+        first = round % len(names)
+        for name in names[first:] + names[:first]:
+            start = time.perf_counter()
+            engines[name]()
+            seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
 def ratio(ours: list[float], theirs: list[float]) -> dict[str, Any]:
     """The median of the paired ratios ours / theirs, with its 95 % interval and spread."""
     ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
