@@ -18,6 +18,7 @@ from harness import arguments, in_turn, ratio, report
 from torch import Tensor, nn
 
 from clearhead.config.decoding import DecodingConfig
+from clearhead.decoding.direct import stepper_of
 from clearhead.decoding.engine import Engine, Text
 from clearhead.exchange.families import config_from, family_of
 from clearhead.exchange.rules import fill
@@ -54,7 +55,7 @@ def models(size: str) -> tuple[Decoder, Any]:
 
 def write(model: Decoder, prompts: list[list[int]]) -> list[list[int]]:
     """By our engine."""
-    engine = Engine(model, [], model.config.context, len(prompts))
+    engine = Engine(stepper_of(model), [], model.config.context, len(prompts))
     texts = [Text(prompt, DecodingConfig(temperature=0.0, max_tokens=NEW)) for prompt in prompts]
     for text in texts:
         engine.add(text)

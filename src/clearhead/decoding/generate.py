@@ -11,6 +11,7 @@ from typing import Any
 from clearhead.checkpoint import Checkpoint
 from clearhead.config.decoding import BEAM_OF_TRANSLATE, TEMPERATURE_OF_GENERATE, DecodingConfig
 from clearhead.data.frames import document_frame, input_frame, target_frame
+from clearhead.decoding.direct import stepper_of
 from clearhead.decoding.engine import Engine, Stepper, Text, Token
 from clearhead.decoding.search import Hypothesis, Stops, beam_search
 from clearhead.decoding.stopping import Reason, Writer
@@ -59,7 +60,7 @@ class Task:
 
 
 class Generator:
-    """Writes with a checkpoint's model; `stepper` is the model itself, or a faster one that does the same."""
+    """Writes with a checkpoint's model; `stepper` takes the model's place, the fastest one when not given."""
 
     def __init__(
         self, checkpoint: Checkpoint, stepper: Stepper[Any] | None = None, slots: int = SLOTS
@@ -71,7 +72,7 @@ class Generator:
                 f"A model of shape '{self.config.shape}' with head '{self.config.head}' writes no text.\n"
                 "Use a language model or a translator; this one can be used with classify or embed."
             )
-        self.model: Stepper[Any] = module if stepper is None else stepper
+        self.model: Stepper[Any] = stepper_of(module) if stepper is None else stepper
         self.tokenizer = tokenizer_of(checkpoint.tokenizer)
         self.source_tokenizer = checkpoint.source_tokenizer or self.tokenizer
         self.translates = self.config.shape == "encoder-decoder"

@@ -1,0 +1,204 @@
+"""One new token for every text, with as few calls between the matrix products as can be.
+
+A decoder's own `step` passes modules, sites and views that serve every purpose; in a small model they cost as
+much as its matrices. Where each text takes one token and nobody listens at the sites, the same formulas are
+computed here from the same weights; all else is left to the decoder itself. The state is the decoder's own.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from clearhead.decoding.engine import Stepper
+from clearhead.layers.attention import Attention
+from clearhead.layers.blocks import Block
+from clearhead.layers.cache import State
+from clearhead.layers.feedforward import FeedForward, Gated
+from clearhead.layers.masks import Angles
+from clearhead.layers.norms import LayerNorm, Norm, RMSNorm
+from clearhead.layers.positions import rotate
+from clearhead.layers.residual import Both, Post, Residual
+from clearhead.layers.sites import listener
+from clearhead.models.decoder import Decoder
+from clearhead.models.stack import Stack
+
+linear = F.linear
+
+
+@dataclass
+class Now:
+    """What the blocks must know of one step."""
+
+    state: State
+    b: int
+    m: int  # slots to look at
+    at: Tensor  # (b or 1, 1) positions of the new tokens
+    is_even: bool  # all texts have the same length
+    mask: Tensor | None  # where the queries may look, with what positions add; everywhere when None
+    angles: Angles | None
+    mask_of_source: Tensor | None
+
+
+Sublayer = Callable[[Tensor, Now], Tensor]  # (b, 1, d) -> (b, 1, d)
+
+
+def stepper_of(model: Decoder) -> Stepper[Any]:
+    """The fastest stepper for a model: a direct one where it is made of the parts that are known here."""
+    config = model.config
+    is_dot = config.similarity in ("scaled_dot", "dot") and config.width_k == config.width_v
+    is_whole = not any(name.startswith("decoder.") for name in config.kept_heads)
+    is_usual = config.projections != "none" and not config.token_types
+    return DirectStepper(model) if is_dot and is_whole and is_usual else model
+
+
+class DirectStepper:
+    """Takes a decoder's place: the same logits, sooner."""
+
+    def __init__(self, model: Decoder) -> None:
+        self.model, self.stack = model, model.decoder
+
+    def start(
+        self, batch: int, capacity: int, source: Tensor | None = None, source_counts: Tensor | None = None
+    ) -> State:
+        """An empty state; the weights are looked up anew, whatever was done to the model since."""
+        blocks = [block for block in self.stack.blocks if isinstance(block, Block)]
+        self.sublayers = [part for i, block in enumerate(blocks) for part in sublayers(block, i)]
+        self.norm = direct_norm(self.stack.norm)
+        return self.model.start(batch, capacity, source, source_counts)
+
+    @torch.no_grad()
+    def step(self, tokens: Tensor, state: State, counts: Tensor | None = None, last: bool = False) -> Tensor:
+        """Adds tokens (b, n) to the state and gives their logits (b, n, vocabulary)."""
+        cache = state.cache
+        lengths = cache.lengths.tolist()
+        is_usual = counts is None and tokens.shape == (len(lengths), 1) and max(lengths) < cache.capacity
+        if not is_usual or cache.is_ring or listener() is not None:
+            return self.model.step(tokens, state, counts, last)
+        now = begin(state, self.stack, lengths)
+        X = embed(self.stack, tokens, now.at)
+        for sublayer in self.sublayers:
+            X = sublayer(X, now)
+        cache.lengths = cache.lengths + 1
+        return self.model.head.forward(self.norm(X))
+
+
+def begin(state: State, stack: Stack, lengths: list[int]) -> Now:
+    """Opens a step of one token for texts of these lengths."""
+    weight, m = stack.tokens.weight, max(lengths) + 1
+    state.cache.reserve(len(lengths), m)
+    is_even = min(lengths) + 1 == m
+    at = torch.tensor([lengths[:1]] if is_even else [[n] for n in lengths], device=weight.device)
+    to = torch.arange(m, device=weight.device)[None]
+    mask = None if is_even else (to <= at)[:, None, None]  # (b, 1, 1, m)
+    bias = stack.positions.bias(at, to)
+    if bias is not None:
+        mask = (bias if mask is None else bias.masked_fill(~mask, -torch.inf)).to(weight.dtype)
+    real = None if state.memory is None else state.memory.real
+    mask_of_source = None if real is None else real[:, None, None]
+    return Now(state, len(lengths), m, at, is_even, mask, stack.positions.angles(at), mask_of_source)
+
+
+def embed(stack: Stack, tokens: Tensor, at: Tensor) -> Tensor:
+    """x_i = E t_i + P p_i: (b, 1, d)."""
+    E = stack.tokens.weight
+    X = F.embedding(tokens.to(E.device), E)
+    X = X * stack.scale if stack.scale != 1 else X
+    P = stack.positions.embed(at)
+    return stack.embedding_norm.forward(X if P is None else X + P.to(X.dtype))
+
+
+def sublayers(block: Block, i: int) -> list[Sublayer]:
+    """The sublayers of block i in their order, each with the stream it adds to."""
+    parts = [placed(block.add_self, direct_self(block.self, i))]
+    if block.cross is not None and block.add_cross is not None:
+        parts.append(placed(block.add_cross, direct_cross(block.cross, i)))
+    return [*parts, placed(block.add_ffn, direct_feedforward(block.ffn))]
+
+
+def placed(residual: Residual, sublayer: Sublayer) -> Sublayer:
+    """X + F(X), and the norm where it stands."""
+    norm = direct_norm(residual.norm)
+    if isinstance(residual, Post):
+        return lambda X, now: norm(X + sublayer(X, now))
+    if isinstance(residual, Both):
+        after = direct_norm(residual.norm_after)
+        return lambda X, now: X + after(sublayer(norm(X), now))
+    return lambda X, now: X + sublayer(norm(X), now)
+
+
+def direct_norm(norm: Norm) -> Callable[[Tensor], Tensor]:
+    """A norm without its module."""
+    if isinstance(norm, LayerNorm):
+        weight, bias, shape, epsilon = norm.weight, norm.bias, norm.weight.shape, norm.epsilon
+        return lambda X: torch.layer_norm(X, shape, weight, bias, epsilon)
+    if isinstance(norm, RMSNorm):
+        weight, shape, epsilon = norm.weight, norm.weight.shape, norm.epsilon
+        return lambda X: torch.rms_norm(X, shape, weight, epsilon)
+    return norm.forward
+
+
+def weights(matrix: nn.Module) -> tuple[Tensor, Tensor | None]:
+    """W and b of a linear layer."""
+    assert isinstance(matrix, nn.Linear)
+    return matrix.weight, matrix.bias
+
+
+def direct_feedforward(ffn: FeedForward) -> Sublayer:
+    """W_2 f(W_1 x + b_1) + b_2, with a gate where there is one."""
+    f, one, two = ffn.activation, weights(ffn.W_1), weights(ffn.W_2)
+    if isinstance(ffn, Gated):
+        gate = weights(ffn.W_g)
+        return lambda X, now: linear(f(linear(X, *gate)) * linear(X, *one), *two)
+    return lambda X, now: linear(f(linear(X, *one)), *two)
+
+
+def direct_self(attention: Attention, i: int) -> Sublayer:
+    """softmax(Q Kᵀ) V over the cache of block i, joined by W_o."""
+    h, g, d_k, scale = attention.h, attention.g, attention.size.d_k, attention.similarity.scale
+    q, k, v, o = (weights(W) for W in (attention.W_q, attention.W_k, attention.W_v, attention.W_o))
+    norm_q, norm_k, activation = attention.norm_q, attention.norm_k, attention.activation
+    is_plain = isinstance(activation, nn.Identity) and isinstance(norm_q, nn.Identity)
+
+    def look(X: Tensor, now: Now) -> Tensor:
+        b = now.b
+        Q, K, V = linear(X, *q), linear(X, *k), linear(X, *v)
+        Q, K, V = Q.view(b, h, 1, d_k), K.view(b, g, 1, d_k), V.view(b, g, 1, d_k)
+        if not is_plain:
+            Q, K, V = norm_q(activation(Q)), norm_k(activation(K)), activation(V)
+        if now.angles is not None:
+            Q, K = rotate(Q, now.angles), rotate(K, now.angles)
+        K, V = extend(now.state.cache.K[i], K, now), extend(now.state.cache.V[i], V, now)
+        H = F.scaled_dot_product_attention(Q, K, V, now.mask, scale=scale, enable_gqa=h != g)
+        return linear(H.view(b, 1, h * d_k), *o)
+
+    return look
+
+
+def extend(X: Tensor, new: Tensor, now: Now) -> Tensor:
+    """Writes new keys or values (b, g, 1, d_k) into their slots; all that the queries may look at."""
+    X = X if len(X) == now.b else X.narrow(0, 0, now.b)
+    if now.is_even:
+        X.narrow(2, now.m - 1, 1).copy_(new)
+    else:
+        X[torch.arange(now.b, device=X.device), :, now.at[:, 0]] = new[:, :, 0]
+    return X.narrow(2, 0, now.m)
+
+
+def direct_cross(attention: Attention, i: int) -> Sublayer:
+    """softmax(Q Kᵀ) V over the source, joined by W_o."""
+    h, g, d_k, scale = attention.h, attention.g, attention.size.d_k, attention.similarity.scale
+    q, o = weights(attention.W_q), weights(attention.W_o)
+    norm_q, activation = attention.norm_q, attention.activation
+
+    def look(X: Tensor, now: Now) -> Tensor:
+        assert now.state.memory is not None
+        Q = norm_q(activation(linear(X, *q)).view(now.b, h, 1, d_k))
+        K, V = now.state.memory.keys_values[i]
+        H = F.scaled_dot_product_attention(Q, K, V, now.mask_of_source, scale=scale, enable_gqa=h != g)
+        return linear(H.view(now.b, 1, h * d_k), *o)
+
+    return look
