@@ -18,7 +18,7 @@ from clearhead.config.data import TooLong
 from clearhead.data.account import Account
 from clearhead.data.frames import Frame
 from clearhead.data.order import Words
-from clearhead.data.ragged import Encoded, IdLists, divide, joined, select, truncate, wrap
+from clearhead.data.ragged import Encoded, Joined, divide, select, truncate, wrap
 from clearhead.text.examples import Example, Labelled, Pair, Text
 from clearhead.text.tokenizer import Tokenizer
 
@@ -106,7 +106,7 @@ class Encoding:
     def encode(self, examples: Iterable[Example], tell: Callable[[Chunk], None]) -> Iterator[Encoded]:
         """The examples as framed ids; `tell` hears of each chunk when it is done."""
         with ThreadPoolExecutor(1, thread_name_prefix="clearhead-encode") as thread:
-            on_the_way: deque[tuple[Chunk, Words, Future[tuple[IdLists, ...]]]] = deque()
+            on_the_way: deque[tuple[Chunk, Words, Future[tuple[Joined, ...]]]] = deque()
             for chunk in chunks(examples):
                 on_the_way.append((chunk, hashes(chunk), thread.submit(self._encode, chunk)))
                 if len(on_the_way) > AHEAD:
@@ -114,19 +114,18 @@ class Encoding:
             while on_the_way:
                 yield self._finish(*on_the_way.popleft(), tell)
 
-    def _encode(self, chunk: Chunk) -> tuple[IdLists, ...]:
-        return tuple(
-            side.tokenizer.encode_batch(texts) for side, texts in zip(self.sides, chunk.texts, strict=True)
-        )
+    def _encode(self, chunk: Chunk) -> tuple[Joined, ...]:
+        sides = zip(self.sides, chunk.texts, strict=True)
+        return tuple(side.tokenizer.encode_joined(texts) for side, texts in sides)
 
     def _finish(
         self,
         chunk: Chunk,
         hashed: Words,
-        encoded: Future[tuple[IdLists, ...]],
+        encoded: Future[tuple[Joined, ...]],
         tell: Callable[[Chunk], None],
     ) -> Encoded:
-        ids, counts = zip(*(joined(lists) for lists in encoded.result()), strict=True)
+        ids, counts = zip(*encoded.result(), strict=True)
         for side, texts, amount in zip(self.sides, chunk.texts, counts, strict=True):
             self.account.add(self.account.characters, side.name, sum(map(len, texts)))
             self.account.add(self.account.encoded, side.name, int(amount.sum()))

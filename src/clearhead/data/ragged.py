@@ -3,7 +3,6 @@
 No loop over examples: a corpus of any size passes through here in chunks, and each is a few array operations.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +11,7 @@ from clearhead.data.columns import Claims, Ids
 from clearhead.data.frames import Frame
 from clearhead.data.order import Integers, Words, scramble
 
-IdLists = Sequence[Ids]
+Joined = tuple[Ids, Integers]  # the ids of some texts in one array, and how many each has
 
 
 @dataclass(frozen=True)
@@ -23,12 +22,6 @@ class Encoded:
     counts: tuple[Integers, ...]
     hashes: Words  # (examples, 1 or 2)
     labels: Integers | None = None
-
-
-def joined(lists: IdLists) -> tuple[Ids, Integers]:
-    """Lists of ids as one array, and how many each has."""
-    counts = np.fromiter(map(len, lists), np.int64, len(lists))
-    return np.concatenate(lists), counts
 
 
 def select(encoded: Encoded, keep: Claims) -> Encoded:

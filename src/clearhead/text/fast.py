@@ -19,7 +19,7 @@ import os
 import re
 import secrets
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, Protocol
@@ -35,6 +35,8 @@ from clearhead.text.pieces import BYTE_OF, level_bytes
 log = logging.getLogger(__name__)
 
 Ids = NDArray[np.int32]
+Joined = tuple[Ids, NDArray[np.int64]]
+NO_IDS, NO_COUNTS = np.empty(0, np.int32), np.empty(0, np.int64)
 Normalize = Callable[[str], str]
 
 GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -71,6 +73,8 @@ class Encoder(Protocol):
 
     def encode(self, texts: Sequence[str]) -> list[Ids]: ...
 
+    def joined(self, texts: Sequence[str]) -> Joined: ...
+
 
 class LibraryEncoder:
     """The library's own way for batches, in blocks that bound its memory."""
@@ -86,6 +90,10 @@ class LibraryEncoder:
             rows += [np.array(encoding.ids, dtype=np.int32) for encoding in encodings]
         return rows
 
+    def joined(self, texts: Sequence[str]) -> Joined:
+        """The ids of all texts in one array, and how many each has."""
+        return _together(self.encode(texts))
+
 
 class ByteEncoder:
     """Bytes to their ids, by one table."""
@@ -97,6 +105,11 @@ class ByteEncoder:
     def encode(self, texts: Sequence[str]) -> list[Ids]:
         """One array of ids a text."""
         return [self._table[np.frombuffer(self._normalize(text).encode(), np.uint8)] for text in texts]
+
+    def joined(self, texts: Sequence[str]) -> Joined:
+        """The ids of all texts in one array, and how many each has."""
+        encoded = [self._normalize(text).encode() for text in texts]
+        return self._table[np.frombuffer(b"".join(encoded), np.uint8)], _counts(encoded)
 
 
 class PairEncoder:
@@ -128,6 +141,17 @@ class PairEncoder:
             next(slow) if pieces is None else _joined([next(encoded) for _ in pieces]) for pieces in parts
         ]
 
+    def joined(self, texts: Sequence[str]) -> Joined:
+        """The ids of all texts in one array, and how many each has: no array is made for each text."""
+        if max(map(len, texts), default=0) > PART:
+            return _together(self.encode(texts))
+        blocks = list(_blocks([self._normalize(text) for text in texts], BLOCK))
+        with ThreadPoolExecutor(min(len(blocks), cores()) or 1) as pool:
+            ids, ends = zip(*pool.map(self._ids, blocks), strict=True) if blocks else ((), ())
+        counts = [np.diff(end, prepend=-1, append=len(row)) - 1 for row, end in zip(ids, ends, strict=True)]
+        flat = [np.delete(row, end) for row, end in zip(ids, ends, strict=True)]
+        return np.concatenate([NO_IDS, *flat]), np.concatenate([NO_COUNTS, *counts])
+
     def _parts(self, text: str) -> list[str] | None:
         """The text cut into parts; None where some stretch has no place for a cut."""
         parts, start = [], 0
@@ -140,11 +164,14 @@ class PairEncoder:
         return [*parts, text[start:]]
 
     def _encode_block(self, parts: list[str]) -> list[Ids]:
+        rows, ends = self._ids(parts)
+        return [rows[start:end] for start, end in zip([0, *ends + 1], [*ends, len(rows)], strict=True)]
+
+    def _ids(self, parts: list[str]) -> Joined:
+        """The ids of some texts with separators between them, and where these stand."""
         joined = self._separator.join(parts)
         ids = self._encoding.encode_to_numpy(joined, allowed_special={self._separator}, disallowed_special=())
-        ends = np.flatnonzero(ids == self._number)
-        rows = ids.astype(np.int32)
-        return [rows[start:end] for start, end in zip([0, *ends + 1], [*ends, len(rows)], strict=True)]
+        return ids.astype(np.int32), np.flatnonzero(ids == self._number)
 
 
 def fastest(document: dict[str, Any], library: Library, specials: frozenset[int]) -> Encoder:
@@ -241,6 +268,14 @@ def _blocks(texts: Sequence[str], size: int) -> Iterator[list[str]]:
 
 def _joined(rows: list[Ids]) -> Ids:
     return rows[0] if len(rows) == 1 else np.concatenate(rows)
+
+
+def _together(rows: list[Ids]) -> Joined:
+    return np.concatenate([NO_IDS, *rows]), _counts(rows)
+
+
+def _counts(rows: Sequence[Sized]) -> NDArray[np.int64]:
+    return np.fromiter(map(len, rows), np.int64, len(rows))
 
 
 def cores() -> int:

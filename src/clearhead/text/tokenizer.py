@@ -120,6 +120,11 @@ class Tokenizer:
         first, last = np.array(before, np.int32), np.array(after, np.int32)
         return [np.concatenate((first, ids, last)) for ids in rows]
 
+    def encode_joined(self, texts: Sequence[str]) -> tuple[Ids, NDArray[np.int64]]:
+        """The ids of many texts in one array, and how many each has: the fastest way for many short texts."""
+        with explained("These texts cannot be encoded"):
+            return self._encoder.joined([_checked(text) for text in texts])
+
     def offsets(
         self, text: str, begin: bool = False, end: bool = False, allow_special: bool = False
     ) -> Encoded:
