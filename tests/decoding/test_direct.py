@@ -127,8 +127,12 @@ def test_what_does_not_fit_is_refused_as_by_the_model() -> None:
 def test_weights_that_were_changed_or_replaced_are_the_ones_used() -> None:
     model, stepper, _ = fresh()
     tokens = torch.ones(1, 1, dtype=torch.long)
+    stepper.step(tokens, stepper.start(1, 9))
     with torch.no_grad():
-        model.decoder.tokens.weight.add_(0.3)
+        for weight in model.parameters():
+            weight.data.add_(0.3)
+    state, same = stepper.start(1, 9), model.start(1, 9)
+    assert gap(stepper.step(tokens, state), model.step(tokens, same)) < TOLERANCE
     model.load_state_dict({name: weight + 0.1 for name, weight in model.state_dict().items()}, assign=True)
     state, same = stepper.start(1, 9), model.start(1, 9)
     assert gap(stepper.step(tokens, state), model.step(tokens, same)) < TOLERANCE

@@ -43,7 +43,7 @@ class Now:
     mask_of_source: Tensor | None
 
 
-Sublayer = Callable[[Tensor, Now], Tensor]  # (b, 1, d) -> (b, 1, d)
+Sublayer = Callable[[Tensor, Now], Tensor]  # (b, d) -> (b, d)
 
 
 def stepper_of(model: Decoder) -> Stepper[Any]:
@@ -79,11 +79,11 @@ class DirectStepper:
         if not is_usual or cache.is_ring or listener() is not None:
             return self.model.step(tokens, state, counts, last)
         now = begin(state, self.stack, lengths)
-        X = embed(self.stack, tokens, now.at)
+        X = embed(self.stack, tokens, now.at)[:, 0]
         for sublayer in self.sublayers:
             X = sublayer(X, now)
         cache.lengths = cache.lengths + 1
-        return self.model.head.forward(self.norm(X))
+        return self.model.head.forward(self.norm(X)[:, None])
 
 
 def begin(state: State, stack: Stack, lengths: list[int]) -> Now:
@@ -147,6 +147,14 @@ def weights(matrix: nn.Module) -> tuple[Tensor, Tensor | None]:
     return matrix.weight, matrix.bias
 
 
+def together(matrices: list[tuple[Tensor, Tensor | None]]) -> tuple[Tensor, Tensor | None]:
+    """Matrices with the same inputs as one, a copy: one product costs less than three."""
+    rows = [W for W, _ in matrices]
+    if all(b is None for _, b in matrices):
+        return torch.cat(rows), None
+    return torch.cat(rows), torch.cat([W.new_zeros(len(W)) if b is None else b for W, b in matrices])
+
+
 def direct_feedforward(ffn: FeedForward) -> Sublayer:
     """W_2 f(W_1 x + b_1) + b_2, with a gate where there is one."""
     f, one, two = ffn.activation, weights(ffn.W_1), weights(ffn.W_2)
@@ -159,13 +167,14 @@ def direct_feedforward(ffn: FeedForward) -> Sublayer:
 def direct_self(attention: Attention, i: int) -> Sublayer:
     """softmax(Q Kᵀ) V over the cache of block i, joined by W_o."""
     h, g, d_k, scale = attention.h, attention.g, attention.size.d_k, attention.similarity.scale
-    q, k, v, o = (weights(W) for W in (attention.W_q, attention.W_k, attention.W_v, attention.W_o))
+    qkv = together([weights(W) for W in (attention.W_q, attention.W_k, attention.W_v)])
+    o, sizes = weights(attention.W_o), [h * d_k, g * d_k, g * d_k]
     norm_q, norm_k, activation = attention.norm_q, attention.norm_k, attention.activation
     is_plain = isinstance(activation, nn.Identity) and isinstance(norm_q, nn.Identity)
 
     def look(X: Tensor, now: Now) -> Tensor:
         b = now.b
-        Q, K, V = linear(X, *q), linear(X, *k), linear(X, *v)
+        Q, K, V = linear(X, *qkv).split(sizes, dim=1)
         Q, K, V = Q.view(b, h, 1, d_k), K.view(b, g, 1, d_k), V.view(b, g, 1, d_k)
         if not is_plain:
             Q, K, V = norm_q(activation(Q)), norm_k(activation(K)), activation(V)
@@ -173,7 +182,7 @@ def direct_self(attention: Attention, i: int) -> Sublayer:
             Q, K = rotate(Q, now.angles), rotate(K, now.angles)
         K, V = extend(now.state.cache.K[i], K, now), extend(now.state.cache.V[i], V, now)
         H = F.scaled_dot_product_attention(Q, K, V, now.mask, scale=scale, enable_gqa=h != g)
-        return linear(H.view(b, 1, h * d_k), *o)
+        return linear(H.view(b, h * d_k), *o)
 
     return look
 
@@ -199,6 +208,6 @@ def direct_cross(attention: Attention, i: int) -> Sublayer:
         Q = norm_q(activation(linear(X, *q)).view(now.b, h, 1, d_k))
         K, V = now.state.memory.keys_values[i]
         H = F.scaled_dot_product_attention(Q, K, V, now.mask_of_source, scale=scale, enable_gqa=h != g)
-        return linear(H.view(now.b, 1, h * d_k), *o)
+        return linear(H.view(now.b, h * d_k), *o)
 
     return look
