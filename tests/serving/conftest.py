@@ -1,0 +1,67 @@
+"""Small models of all three shapes, and a client that asks their explorer."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from clearhead.api import Model
+from clearhead.serving.explorer import explorer_app
+from tests.decoding.tiny import classifier, language_model, translator
+
+SHAPES: dict[str, Callable[[], Model]] = {
+    "decoder": lambda: Model(language_model("word")),
+    "encoder": lambda: Model(classifier("word")),
+    "encoder-decoder": lambda: Model(translator("word")),
+}
+
+
+class Asker:
+    """A client of the explorer of one model."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.client = TestClient(explorer_app(model, "tiny"), base_url="http://127.0.0.1:7878")
+
+    def ask(self, text: str = "the cat sat on the table", **more: Any) -> dict[str, Any]:
+        """The answer to a question about a text."""
+        answer = self.client.post("/api/passes", json={"text": text, **more})
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    def read(self, name: str, what: str, **query: Any) -> Any:
+        """A reading of a pass."""
+        answer = self.client.get(f"/api/passes/{name}/{what}", params=query)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def refused(self, method: str, path: str, **given: Any) -> str:
+        """The error text of a question that is refused."""
+        answer = self.client.request(method, path, **given)
+        assert answer.status_code in (404, 422), answer.text
+        return str(answer.json()["error"])
+
+
+@pytest.fixture(params=list(SHAPES))
+def asker(request: pytest.FixtureRequest) -> Asker:
+    """An explorer of every shape."""
+    return Asker(SHAPES[request.param]())
+
+
+@pytest.fixture
+def writes() -> Asker:
+    """An explorer of a language model."""
+    return Asker(SHAPES["decoder"]())
+
+
+@pytest.fixture
+def translates() -> Asker:
+    """An explorer of a translator."""
+    return Asker(SHAPES["encoder-decoder"]())
+
+
+@pytest.fixture
+def decides() -> Asker:
+    """An explorer of a classifier."""
+    return Asker(SHAPES["encoder"]())
