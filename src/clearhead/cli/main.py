@@ -16,6 +16,7 @@ from clearhead.cli.check import check
 from clearhead.cli.data import data
 from clearhead.cli.demo import demo
 from clearhead.cli.evaluate import evaluate
+from clearhead.cli.explore import explore
 from clearhead.cli.recipes import recipes
 from clearhead.cli.train import train
 from clearhead.cli.use import classify, embed, generate, translate
@@ -32,6 +33,7 @@ COMMANDS: list[Callable[..., None]] = [
     translate,
     classify,
     embed,
+    explore,
 ]
 
 # For a command that takes settings by their own names, --model.d 256: they are checked by the config.
