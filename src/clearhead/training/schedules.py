@@ -69,5 +69,7 @@ CURVES: dict[str, Curve] = {
 
 def make_schedule(kind: str, steps: int, warmup: float, decay: float, final: float) -> Schedule:
     """A schedule from the settings; a warm-up below 1 is a share of all steps."""
-    rising = round(warmup * steps) if warmup < 1 else int(warmup)
-    return Schedule(kind, steps, min(rising, steps), max(1, round(decay * steps)), final)
+    rising = min(round(warmup * steps) if warmup < 1 else int(warmup), steps)
+    # The way down does not begin before the warm-up ends, so that the largest rate is reached.
+    falling = max(1, min(round(decay * steps), steps - 1 - rising))
+    return Schedule(kind, steps, rising, falling, final)
