@@ -110,7 +110,8 @@ class Last(NoAverage):
         )
         self.kept.clear()
         for k in range(versions):
-            self.kept.append([state[f"last.{k}.{i}"].clone() for i in range(len(self.weights))])
+            kept = [state[f"last.{k}.{i}"] for i in range(len(self.weights))]
+            self.kept.append([old.to(new, copy=True) for old, new in zip(kept, self.weights, strict=True)])
 
 
 def make_average(model: nn.Module, training: TrainingConfig) -> NoAverage:
