@@ -86,7 +86,7 @@ class TrainingConfig(Settings):
         None, gt=0, description="steps between evaluations; twenty in a run when not given"
     )
     evaluate_tokens: int = Field(
-        200_000, gt=0, description="most validation tokens of one evaluation; all of them at the end"
+        200_000, gt=0, description="most validation tokens of one evaluation, the same ones each time"
     )
     checkpoint_every: int | None = Field(
         None, gt=0, description="steps between checkpoints; with each evaluation when not given"

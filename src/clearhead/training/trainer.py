@@ -8,10 +8,10 @@ Progress lines, `log.jsonl`, plots and checkpoints are readers of the same recor
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -63,7 +63,7 @@ class Trainer:
     """Trains a model; `steps` is what the plan has made of steps, epochs or minutes."""
 
     def __init__(self, run: RunConfig, data: Prepared, model: Model, steps: int) -> None:
-        self.run, self.training, self.steps = run, run.training, steps
+        self.run, self.training, self.data, self.steps = run, run.training, data, steps
         self.device = pick_device(self.training.device)
         if self.training.threads is not None:
             torch.set_num_threads(self.training.threads)
@@ -74,8 +74,10 @@ class Trainer:
         self.schedule = make_schedule(t.schedule, steps, t.warmup, t.decay, t.final_rate)
         self.average = make_average(self.model, t)
         self.batches = data.batches("train", t.batch_tokens, t.seed)
+        # In parts as large as those of training, so that an evaluation needs no more memory than a step.
+        self.validation_tokens = max(1, t.batch_tokens // t.accumulate)
         self.validation = (
-            data.batches("validation", t.batch_tokens, shuffle=False)
+            data.batches("validation", self.validation_tokens, shuffle=False)
             if data.splits.get("validation")
             else None
         )
@@ -92,30 +94,52 @@ class Trainer:
         """Steps between two evaluations."""
         return self.training.evaluate_every or max(1, self.steps // 20)
 
+    @property
+    def checkpoint_every(self) -> int:
+        """Steps between two checkpoints."""
+        return self.training.checkpoint_every or self.evaluate_every
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing more to do: all steps are done, or someone or the evaluations ended it."""
+        patience = self.training.patience
+        is_worse = patience is not None and self.evaluations_since_best >= patience
+        return self.step >= self.steps or self.is_stopping or is_worse
+
+    def evaluates_at(self, step: int) -> bool:
+        """Whether an evaluation follows a step."""
+        return self.validation is not None and (step % self.evaluate_every == 0 or step == self.steps)
+
+    def records_at(self, step: int) -> bool:
+        """Whether a record follows a step: what is logged, evaluated or kept has one, and the last step."""
+        is_due = step % self.training.log_every == 0 or step % self.checkpoint_every == 0
+        return is_due or self.evaluates_at(step) or step == self.steps or self.is_stopping
+
+    def is_last_of_step(self, record: Record) -> bool:
+        """Whether no other record of the same step follows: only then is the state that of a whole step."""
+        return isinstance(record, EvaluationRecord) or not self.evaluates_at(record.step)
+
     def train(self) -> Iterator[Record]:
         """Every record from where the run stands to its end."""
         with Loader(self.batches, self.position) as loader:
             window = Window(self, loader)
-            while self.step < self.steps and not self.is_stopping:
+            while not self.is_over:
                 batch = next(loader)
                 window.add(batch, *self.update(batch.to(self.device)))
-                self.position = loader.position
-                self.step += 1
-                is_last = self.step == self.steps
-                if self.step % self.training.log_every == 0 or is_last:
+                self.position, self.step = loader.position, self.step + 1
+                if self.records_at(self.step):
                     yield window.record()
                     window = Window(self, loader)
-                if self.validation is not None and (self.step % self.evaluate_every == 0 or is_last):
-                    yield self.evaluate(None if is_last else self.training.evaluate_tokens)
+                if self.evaluates_at(self.step):
+                    yield self.evaluate()
                     window.restart()
-                    if self.training.patience and self.evaluations_since_best >= self.training.patience:
-                        return
 
     def update(self, batch: Batch) -> tuple[float, float]:
         """One step: the sum of −log P over the batch, and the norm of the gradient before clipping."""
         training, nats = self.training, 0.0
-        for part in range(training.accumulate):
-            rows = batch if training.accumulate == 1 else batch.share(part, training.accumulate)
+        parts = min(training.accumulate, batch.rows)
+        for part in range(parts):
+            rows = batch if parts == 1 else batch.share(part, parts)
             with self.autocast():
                 logits = logits_of(self.model, rows, self.forward)
             total, plain = training_loss(logits, rows, training.label_smoothing)
@@ -123,16 +147,17 @@ class Trainer:
             nats += float(plain)
         weights = [weight for weight in self.model.parameters() if weight.grad is not None]
         norm = float(torch.nn.utils.clip_grad_norm_(weights, training.clip or math.inf))
-        if math.isfinite(norm) and math.isfinite(nats):
+        is_sound = math.isfinite(norm) and math.isfinite(nats)
+        if is_sound:
             set_rate(self.optimizers, self.schedule(self.step))
             for optimizer in self.optimizers:
                 optimizer.step()
             self.average.after_step()
             self.skipped_in_a_row = 0
-        else:
-            self.skip(nats, norm)
         for weight in weights:
             weight.grad = None
+        if not is_sound:
+            self.skip(nats, norm)
         return nats, norm
 
     def skip(self, nats: float, norm: float) -> None:
@@ -148,22 +173,34 @@ class Trainer:
 
     def autocast(self) -> AbstractContextManager[None]:
         """Lower precision for the matrix products of the forward pass, where asked for or fast."""
-        precision = self.training.precision
-        if precision == "auto":
-            fast = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
-            precision = "bfloat16" if fast else "float32"
+        precision = pick_precision(self.training, self.device)
         if precision == "float32":
             return nullcontext()
         return torch.autocast(self.device.type, getattr(torch, precision))
 
-    def evaluate(self, most_tokens: int | None = None) -> EvaluationRecord:
+    @cached_property
+    def evaluated(self) -> list[int]:
+        """The validation batches of every evaluation: all, or as many as `evaluate_tokens` allows.
+
+        They are the same each time, so that losses can be compared, and from all over the data, since batches
+        come in the order of their lengths.
+        """
+        assert self.validation is not None
+        count = self.validation.count()
+        some = (self.validation.at(Position(0, step)).tokens for step in {0, count // 2, count - 1})
+        most = max(1, self.training.evaluate_tokens // max(self.validation_tokens, *some))
+        return (
+            list(range(count)) if most >= count else [(2 * i + 1) * count // (2 * most) for i in range(most)]
+        )
+
+    def evaluate(self) -> EvaluationRecord:
         """The loss on the validation data, by the averaged weights where there is an average."""
         assert self.validation is not None
         self.average.before_evaluation()
         with self.average.applied():
-            loss, predictions, right = validate(self.model, self.validation, self.device, most_tokens)
+            loss, predictions, right = validate(self.model, self.validation, self.device, self.evaluated)
         is_best = loss < self.best_loss
-        self.best_loss = min(loss, self.best_loss)
+        self.best_loss = min(loss, self.best_loss) if math.isfinite(loss) else self.best_loss
         self.evaluations_since_best = 0 if is_best else self.evaluations_since_best + 1
         return EvaluationRecord(self.step, loss, predictions, right / max(1, predictions), is_best)
 
@@ -211,21 +248,18 @@ class Window:
 
 @torch.inference_mode()
 def validate(
-    model: Model, batches: Batches, device: torch.device, most_tokens: int | None = None
+    model: Model, batches: Batches, device: torch.device, steps: Iterable[int] | None = None
 ) -> tuple[float, int, int]:
     """Mean −log P over batches, of how many predictions, and the right ones; a batch at a time is in memory."""
     was_training = model.training
     model.eval()
-    nats, predictions, right, tokens = 0.0, 0, 0, 0
-    for batch in batches.epoch():
-        batch = batch.to(device)
+    nats, predictions, right = 0.0, 0, 0
+    for step in range(batches.count()) if steps is None else steps:
+        batch = batches.at(Position(0, step)).to(device)
         loss = loss_of(logits_of(model, batch), batch)
-        nats += float(loss.total)
-        predictions, right, tokens = predictions + loss.count, right + loss.right, tokens + batch.tokens
-        if most_tokens is not None and tokens >= most_tokens:
-            break
+        nats, predictions, right = nats + float(loss.total), predictions + loss.count, right + loss.right
     model.train(was_training)
-    return nats / max(1, predictions), predictions, right
+    return nats / predictions if predictions else math.nan, predictions, right
 
 
 def pick_device(name: str) -> torch.device:
@@ -237,6 +271,14 @@ def pick_device(name: str) -> torch.device:
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
+def pick_precision(training: TrainingConfig, device: torch.device) -> str:
+    """The type of number of the forward pass; auto never takes bfloat16 where it is only imitated, as on a CPU."""
+    if training.precision != "auto":
+        return training.precision
+    is_fast = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return "bfloat16" if is_fast else "float32"
+
+
 def should_compile(training: TrainingConfig, device: torch.device) -> bool:
     """Whether to compile the forward pass."""
     return training.compile == "on" or (training.compile == "auto" and device.type == "cuda")
@@ -245,6 +287,6 @@ def should_compile(training: TrainingConfig, device: torch.device) -> bool:
 def recompute_blocks(model: Model) -> None:
     """Blocks keep only their input; the backward pass runs them again."""
     for stack in model.modules():
-        if isinstance(stack, Stack):
-            for block in stack.blocks:
+        for block in stack.blocks if isinstance(stack, Stack) else ():
+            if not isinstance(block.forward, partial):  # a model that is trained again has it already
                 block.forward = partial(checkpoint, block.forward, use_reentrant=False)
