@@ -4,6 +4,7 @@ A snapshot is a folder `checkpoints/step-N` of safetensors and JSON, written bes
 """
 
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,30 +19,43 @@ from clearhead.data.batches import Position
 from clearhead.errors import CheckpointError
 from clearhead.training.trainer import Trainer
 
-FORMAT = 1
+FORMAT = 2
 COUNTS = ("step", "seconds", "skipped", "skipped_in_a_row", "best_loss", "evaluations_since_best")
 
 
 def save(folder: Path, trainer: Trainer, keep: int) -> Path:
     """Writes the snapshot of this step, then removes all but the newest `keep`."""
     place = folder / f"step-{trainer.step}"
+    facts = {"format": FORMAT, "run": identity(trainer)}
+    facts |= {"position": [trainer.position.epoch, trainer.position.step]}
+    facts |= {name: getattr(trainer, name) for name in COUNTS}
+    if not math.isfinite(trainer.best_loss):
+        facts["best_loss"] = None  # JSON has no infinity
     with written_beside(place) as new:
         save_file(tensors_of(trainer), new / "state.safetensors")
-        facts = {
-            "format": FORMAT,
-            "position": [trainer.position.epoch, trainer.position.step],
-            "steps": trainer.steps,
-        }
-        facts |= {name: getattr(trainer, name) for name in COUNTS}
-        (new / "state.json").write_text(json.dumps(facts) + "\n", encoding="utf-8")
+        (new / "state.json").write_text(json.dumps(facts, allow_nan=False) + "\n", encoding="utf-8")
     for old in snapshots(folder)[:-keep]:
         shutil.rmtree(old, ignore_errors=True)
     return place
 
 
+def identity(trainer: Trainer) -> dict[str, Any]:
+    """What must be the same for a run to go on as if it had never stopped."""
+    training = trainer.training
+    return {
+        "steps": trainer.steps,
+        "training.batch_tokens": training.batch_tokens,
+        "training.seed": training.seed,
+        "training.optimizer": training.optimizer,
+        "training.average": training.average,
+        "data": trainer.data.fingerprint,
+        "weights": {name: list(weight.shape) for name, weight in trainer.model.named_parameters()},
+    }
+
+
 def snapshots(folder: Path) -> list[Path]:
     """The snapshots of a run, the newest last."""
-    found = [path for path in folder.glob("step-*") if path.name[5:].isdigit() and path.is_dir()]
+    found = [path for path in folder.glob("step-*") if path.name[5:].isdecimal() and path.is_dir()]
     return sorted(found, key=lambda path: int(path.name[5:]))
 
 
@@ -49,20 +63,31 @@ def restore(place: Path, trainer: Trainer) -> None:
     """Puts a trainer where a snapshot was taken."""
     try:
         facts = json.loads((place / "state.json").read_text(encoding="utf-8"))
-        tensors = load_file(place / "state.safetensors")
-    except (OSError, ValueError, SafetensorError) as error:
+        if facts["format"] != FORMAT:
+            raise ValueError(f"its format is {facts['format']}, and this version reads {FORMAT}")
+        check_same(place, facts["run"], identity(trainer))
+        put_back(load_file(place / "state.safetensors"), trainer)
+        trainer.position = Position(*facts["position"])
+        for name in COUNTS:
+            setattr(trainer, name, facts[name])
+        trainer.best_loss = math.inf if facts["best_loss"] is None else facts["best_loss"]
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else error
         raise CheckpointError(
-            f"{place} cannot be read: {error}.\nRemove it to go on from the one before."
+            f"{place} cannot be read: {reason}.\nRemove it to go on from the one before."
         ) from None
-    if facts.get("format") != FORMAT or facts["steps"] != trainer.steps:
-        raise CheckpointError(
-            f"{place} is of a run of {facts.get('steps')} steps (format {facts.get('format')}), this one has "
-            f"{trainer.steps}.\nGo on with the recipe in the run folder, or start a new run."
-        )
-    put_back(tensors, trainer)
-    trainer.position = Position(*facts["position"])
-    for name in COUNTS:
-        setattr(trainer, name, facts[name])
+
+
+def check_same(place: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
+    """Refuses a snapshot of another run, and names what differs."""
+    for name, value in ours.items():
+        if theirs[name] != value:
+            is_long = name in ("data", "weights")
+            what = f"other {name}" if is_long else f"{name} = {theirs[name]}, while this one has {value}"
+            raise CheckpointError(
+                f"{place} is of a run with {what}.\n"
+                "Go on with the recipe and the data of that run, or begin a new one."
+            )
 
 
 def tensors_of(trainer: Trainer) -> dict[str, Tensor]:
@@ -87,10 +112,7 @@ def put_back(tensors: dict[str, Tensor], trainer: Trainer) -> None:
         for weight in (weight for group in optimizer.param_groups for weight in group["params"]):
             prefix = f"optimizer.{number}.{names[id(weight)]}."
             kept = {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
-            # AdamW counts its steps on the CPU; all else lies beside the weight.
-            optimizer.state[weight] = {
-                key: value if value.ndim == 0 else value.to(weight.device) for key, value in kept.items()
-            }
+            optimizer.state[weight] = {key: value.to(weight.device) for key, value in kept.items()}
     prefix = "average."
     trainer.average.restore(
         {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
