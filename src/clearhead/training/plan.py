@@ -1,12 +1,16 @@
 """The plan: what a run will be, before its first step. A recipe and its data enter; sizes, memory and time leave.
 
 Time is measured on a few real batches with a copy of the model, so that weights and random state stay untouched.
+What cannot fit is refused before memory is taken for it: first the weights, then a batch, judged by one row of it.
 """
 
 import copy
 import os
+import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -17,8 +21,8 @@ from clearhead.config.training import TrainingConfig
 from clearhead.data.batches import Position
 from clearhead.data.prepare import Prepared
 from clearhead.errors import ConfigError
-from clearhead.models.build import Model
-from clearhead.training.trainer import Trainer
+from clearhead.models.build import SHAPES, Model
+from clearhead.training.trainer import Trainer, pick_device
 
 DEFAULT_EPOCHS = 10.0  # where a recipe says neither steps, epochs nor minutes
 MEASURED_STEPS = 3
@@ -56,32 +60,46 @@ def model_config(run: RunConfig, data: Prepared) -> ModelConfig:
     return run.model.replace(**changes)
 
 
+def check_size(settings: ModelConfig, training: TrainingConfig) -> None:
+    """Refuses a model whose weights alone do not fit, before any memory is taken for them."""
+    with torch.device("meta"):
+        model = SHAPES[settings.shape](settings)
+    check_fits(training, lasting_bytes(training, model), free_memory(training.device), 0)
+
+
 def make_plan(run: RunConfig, data: Prepared, model: Model) -> Plan:
-    """Measures a few steps, and turns epochs or minutes into steps."""
-    seconds, tokens, activations = measure(run, data, model)
+    """Measures a few steps, and turns epochs or minutes into steps; what does not fit is refused."""
+    lasting, free = lasting_bytes(run.training, model), free_memory(run.training.device)
+    check = partial(check_fits, run.training, lasting, free)
+    check(0)
+    seconds, tokens, passing = measure(run, data, model, check)
+    check(passing)
     batches = data.batches("train", run.training.batch_tokens, run.training.seed).count(0)
     steps = count_steps(run.training, batches, seconds)
+    parameters = sum(weight.numel() for weight in model.parameters())
+    return Plan(parameters, steps, tokens, seconds, lasting + passing, free, steps / batches)
+
+
+def lasting_bytes(training: TrainingConfig, model: Model) -> int:
+    """What a run keeps from step to step: weights, gradients, what the optimizer remembers, averages."""
     weights = sum(weight.numel() * weight.element_size() for weight in model.parameters())
-    state = STATE_COPIES[run.training.optimizer]
-    averaged = {"none": 0, "exponential": 1, "last": run.training.average_last}[run.training.average]
-    memory = int(weights * (2 + state + averaged) + activations)
-    plan = Plan(
-        sum(w.numel() for w in model.parameters()),
-        steps,
-        tokens,
-        seconds,
-        memory,
-        free_memory(),
-        steps / batches,
-    )
-    if plan.memory_bytes > plan.free_bytes:
+    averaged = {"none": 0, "exponential": 2, "last": training.average_last + 2}[training.average]
+    return int(weights * (2 + STATE_COPIES[training.optimizer] + averaged))
+
+
+def check_fits(training: TrainingConfig, lasting: int, free: int, passing: int) -> None:
+    """Refuses a run that needs more memory than is free, and says what to change."""
+    needs = f"The run needs about {(lasting + passing) / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free.\n"
+    if lasting > free:
         raise ConfigError(
-            f"The run needs about {plan.memory_bytes / 1e9:.1f} GB of memory, and {plan.free_bytes / 1e9:.1f} GB "
-            f"are free.\n"
-            f"Use a smaller training.batch_tokens than {run.training.batch_tokens}, or the same in parts with "
+            f"{needs}The weights and what training keeps of them take {lasting / 1e9:.1f} GB of it. "
+            f"Use a smaller model, or training.average = 'none'."
+        )
+    if lasting + passing > free:
+        raise ConfigError(
+            f"{needs}Use a smaller training.batch_tokens than {training.batch_tokens}, or the same in parts with "
             "training.accumulate, training.recompute = true, or a smaller model."
         )
-    return plan
 
 
 def count_steps(training: TrainingConfig, batches: int, seconds: float) -> int:
@@ -96,32 +114,82 @@ def count_steps(training: TrainingConfig, batches: int, seconds: float) -> int:
     return max(1, min(limits))
 
 
-def measure(run: RunConfig, data: Prepared, model: Model) -> tuple[float, int, int]:
-    """Seconds and tokens of a step, and an estimate of the bytes of activations, from a few real batches."""
+def measure(
+    run: RunConfig, data: Prepared, model: Model, check: Callable[[int], None]
+) -> tuple[float, int, int]:
+    """Seconds and tokens of a step, and the bytes that come and go in it, from a few real batches.
+
+    `check` hears what a batch will need before the first whole one is tried.
+    """
     with torch.random.fork_rng():
-        trial = Trainer(run, data, copy.deepcopy(model), steps=MEASURED_STEPS + 1)
-        held = [0]
-
-        def count(X: torch.Tensor) -> torch.Tensor:
-            held[0] += X.numel() * X.element_size()
-            return X
-
+        trial = Trainer(run, data, copy.deepcopy(model), steps=MEASURED_STEPS + 2)
+        held = Held(trial.model)
         seconds, tokens = [], []
         for step in range(MEASURED_STEPS + 1):
             batch = trial.batches.at(Position(0, step % trial.batches.count(0))).to(trial.device)
-            started, held[0] = time.perf_counter(), 0
-            with torch.autograd.graph.saved_tensors_hooks(count, lambda X: X):
+            if step == 0:
+                with held:
+                    trial.update(batch.share(0, batch.rows))
+                check(held.most * -(-batch.rows // min(run.training.accumulate, batch.rows)))
+            started = time.perf_counter()
+            with held:
                 trial.update(batch)
             seconds.append(time.perf_counter() - started)
             tokens.append(batch.tokens)
     seconds = sorted(seconds[1:])  # the first one warms up
-    return seconds[len(seconds) // 2], sum(tokens) // len(tokens), held[0]
+    return seconds[len(seconds) // 2], sum(tokens) // len(tokens), held.most
 
 
-def free_memory() -> int:
-    """Bytes of memory that are free."""
+class Held:
+    """Counts the most bytes that autograd keeps for a backward pass, inside a `with`; weights are not among them."""
+
+    def __init__(self, model: Model) -> None:
+        self.weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
+        self.places: set[int] = set()
+        self.now = self.most = self.largest = 0
+        self.hooks = torch.autograd.graph.saved_tensors_hooks(self.keep, lambda X: X)
+        model.register_forward_pre_hook(lambda module, given: self.clear())
+
+    def keep(self, X: torch.Tensor) -> torch.Tensor:
+        """Counts what is kept, once however often it is used."""
+        storage = X.untyped_storage()
+        place = storage.data_ptr()
+        if place not in self.places and place not in self.weights:
+            self.places.add(place)
+            self.now, self.largest = self.now + storage.nbytes(), max(self.largest, storage.nbytes())
+            # The largest, the logits as a rule, is there once more as such and once as a gradient.
+            self.most = max(self.most, self.now + 2 * self.largest)
+        return X
+
+    def clear(self) -> None:
+        """Begins a forward pass: what the last one kept is gone."""
+        self.places.clear()
+        self.now = self.largest = 0
+
+    def __enter__(self) -> None:
+        self.hooks.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self.hooks.__exit__(*error)
+
+
+def free_memory(device: str = "cpu") -> int:
+    """Bytes of memory that are free on a device."""
+    if pick_device(device).type == "cuda":
+        return torch.cuda.mem_get_info()[0]
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
-        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+        free = 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
     except (OSError, StopIteration):
         return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return min(free, free_in_container())
+
+
+def free_in_container(folder: Path = Path("/sys/fs/cgroup")) -> int:
+    """What a container's limit leaves, where there is one; kept copies of files give way when memory is needed."""
+    try:
+        limit, used = ((folder / name).read_text().strip() for name in ("memory.max", "memory.current"))
+        facts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        return sys.maxsize if limit == "max" else int(limit) - int(used) + int(facts.get("file", 0))
+    except (OSError, ValueError):
+        return sys.maxsize

@@ -1,0 +1,180 @@
+"""The plan says what a run will be without touching it, and refuses what cannot fit before memory is taken."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clearhead.config.model import ModelConfig
+from clearhead.config.run import RunConfig
+from clearhead.config.training import TrainingConfig
+from clearhead.data.batches import Batch
+from clearhead.data.prepare import Prepared, prepare
+from clearhead.errors import ConfigError
+from clearhead.models.build import Model, build
+from clearhead.training import plan as module
+from clearhead.training.plan import Plan, check_size, count_steps, free_in_container, make_plan, model_config
+from clearhead.training.trainer import Trainer
+from tests.training.trainers import TASKS, configured
+
+GB = 10**9
+
+
+def prepared(task: str, folder: Path, **settings: Any) -> tuple[RunConfig, Prepared, Model]:
+    config = configured(task, folder, **settings)
+    data = prepare(config)
+    return config, data, build(model_config(config, data), seed=3)
+
+
+def plan_of(task: str, folder: Path, **settings: Any) -> Plan:
+    return make_plan(*prepared(task, folder, **settings))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_measuring_leaves_everything_as_it_was(task: str, tmp_path: Path) -> None:
+    config, data, model = prepared(task, tmp_path, model={"dropout": 0.2}, recompute=True)
+    for number, weight in enumerate(model.parameters()):
+        weight.grad = torch.full_like(weight, float(number))
+    torch.manual_seed(7)
+    random = torch.get_rng_state()
+    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    threads = torch.get_num_threads()
+    plan = make_plan(config, data, model)
+    assert torch.equal(torch.get_rng_state(), random)
+    for number, (name, weight) in enumerate(model.named_parameters()):
+        assert torch.equal(weight, before[name])
+        assert weight.grad is not None
+        assert (weight.grad == float(number)).all()
+    assert not model.training
+    assert not model._forward_pre_hooks
+    assert all("forward" not in vars(module) for module in model.modules())
+    assert torch.get_num_threads() == threads
+    assert plan.parameters == sum(weight.numel() for weight in model.parameters())
+    batches = data.batches("train", config.training.batch_tokens, config.training.seed)
+    assert plan.epochs == pytest.approx(6 / batches.count(0))
+    assert 0 < plan.tokens_per_step <= config.training.batch_tokens
+    assert plan.seconds == 6 * plan.seconds_per_step > 0
+
+
+@given(st.integers(1, 500), st.floats(0.001, 20), st.floats(0.01, 50), st.floats(0.001, 300))
+def test_epochs_and_minutes_become_steps(batches: int, seconds: float, epochs: float, minutes: float) -> None:
+    def steps(**lengths: float) -> int:
+        return count_steps(TrainingConfig.model_validate(lengths), batches, seconds)
+
+    assert steps(steps=17) == 17
+    assert steps(epochs=epochs) == max(1, round(epochs * batches))
+    assert steps() == 10 * batches
+    timed = steps(minutes=minutes)
+    assert timed == 1 or timed * seconds <= 60 * minutes * (1 + 1e-9)
+    assert (timed + 1) * seconds > 60 * minutes * (1 - 1e-9)
+    assert steps(minutes=minutes, epochs=epochs) == min(timed, steps(epochs=epochs))
+
+
+def test_a_plan_in_minutes_fits_into_them(tmp_path: Path) -> None:
+    plan = plan_of("translate", tmp_path, steps=None, minutes=0.05)
+    assert plan.steps == 1 or plan.seconds <= 3.0 + 1e-6
+
+
+# What does not fit.
+
+
+def test_parts_and_running_again_save_memory(tmp_path: Path) -> None:
+    """What the plan advises must bring the estimate down, or the advice would lead nowhere."""
+    sizes: dict[str, Any] = {
+        "batch_tokens": 1024,
+        "model": {"d": 16, "encoder_blocks": 3, "decoder_blocks": 3},
+    }
+    whole = plan_of("translate", tmp_path, **sizes).memory_bytes
+    assert plan_of("translate", tmp_path, accumulate=4, **sizes).memory_bytes < 0.6 * whole
+    assert plan_of("translate", tmp_path, recompute=True, **sizes).memory_bytes < 0.8 * whole
+    assert plan_of("translate", tmp_path, **(sizes | {"batch_tokens": 256})).memory_bytes < 0.6 * whole
+    assert plan_of("translate", tmp_path, **(sizes | {"average": "exponential"})).memory_bytes > whole
+
+
+def test_a_batch_that_does_not_fit_is_refused_before_it_is_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, data, model = prepared("translate", tmp_path, batch_tokens=1024)
+    enough = make_plan(config, data, model).memory_bytes
+    tried: list[int] = []
+    update = Trainer.update
+
+    def watched(self: Trainer, batch: Batch) -> tuple[float, float]:
+        tried.append(batch.rows)
+        return update(self, batch)
+
+    monkeypatch.setattr(Trainer, "update", watched)
+    monkeypatch.setattr(module, "free_memory", lambda device: enough // 2)
+    with pytest.raises(ConfigError) as caught:
+        make_plan(config, data, model)
+    assert tried == [1]
+    first, second = str(caught.value).split("\n")
+    assert first == f"The run needs about 0.0 GB of memory, and {enough / 2e9:.1f} GB are free."
+    assert second == (
+        "Use a smaller training.batch_tokens than 1024, or the same in parts with training.accumulate, "
+        "training.recompute = true, or a smaller model."
+    )
+    monkeypatch.setattr(module, "free_memory", lambda device: 2 * enough)
+    assert make_plan(config, data, model).free_bytes == 2 * enough
+
+
+def test_weights_that_do_not_fit_are_refused_before_anything_is_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, data, model = prepared("translate", tmp_path)
+    monkeypatch.setattr(module, "free_memory", lambda device: 1000)
+    monkeypatch.setattr(module, "measure", None)
+    with pytest.raises(ConfigError, match=r"Use a smaller model, or training.average = 'none'"):
+        make_plan(config, data, model)
+
+
+def test_a_model_that_does_not_fit_is_refused_before_it_is_built() -> None:
+    huge = ModelConfig(d=1 << 17, h=64, decoder_blocks=400)  # 80 terabytes of weights
+    with pytest.raises(
+        ConfigError, match=r"^The run needs about \d+\.\d GB of memory, and \d+\.\d GB are free"
+    ):
+        check_size(huge, TrainingConfig(device="cpu"))
+    check_size(ModelConfig(), TrainingConfig(device="cpu"))
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"memory.max": "max", "memory.current": "5", "memory.stat": "file 2"}, sys.maxsize),
+        ({"memory.max": "100", "memory.current": "60", "memory.stat": "anon 3\nfile 20"}, 60),
+        ({"memory.max": "100", "memory.current": "60"}, sys.maxsize),
+        ({}, sys.maxsize),
+    ],
+)
+def test_the_limit_of_a_container_counts(files: dict[str, str], expected: int, tmp_path: Path) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(f"{text}\n")
+    assert free_in_container(tmp_path) == expected
+
+
+def test_there_is_memory_here() -> None:
+    assert 0 < module.free_memory("cpu") < 10**15
+
+
+# What only the data knows.
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_sizes_come_from_the_data(task: str, tmp_path: Path) -> None:
+    config, data, _ = prepared(task, tmp_path)
+    found = model_config(config, data)
+    assert found.vocabulary == data.tokenizers.target.size
+    assert found.classes == (2 if task == "classify" else None)
+    assert found.head == ("classifier" if task == "classify" else "language")
+
+
+def test_a_decoder_that_classifies_reads_its_last_token(tmp_path: Path) -> None:
+    config, data, _ = prepared("classify", tmp_path)
+    decoder = config.replace(model=config.model.replace(shape="decoder"))
+    assert model_config(decoder, data).pool == "last"
+    stated = config.replace(model=config.model.replace(shape="decoder", pool="mean"))
+    assert model_config(stated, data).pool == "mean"
