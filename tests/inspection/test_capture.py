@@ -201,6 +201,15 @@ def test_one_token_can_be_changed() -> None:
     assert (trace["decoder.0.ffn.hidden"][:, -1] == 0).all()
 
 
+def test_zeros_take_the_place_of_what_is_no_number() -> None:
+    broken = randomise(build(configure("decoder", {})))
+    with torch.no_grad():
+        broken.get_parameter("decoder.blocks.0.ffn.W_2.weight").fill_(torch.nan)
+    assert broken(TOKENS).isnan().all()
+    with intervene(broken, zero("decoder.0.ffn")):
+        assert broken(TOKENS).isfinite().all()
+
+
 def test_a_mean_is_taken_over_sequences_and_tokens() -> None:
     with capture(DECODER, "decoder.0.self.heads") as trace:
         DECODER(TOKENS)

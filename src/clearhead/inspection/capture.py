@@ -68,7 +68,7 @@ def replace(place: str, value: float | Tensor, head: int | None = None, token: i
 
 
 KINDS: dict[str, Callable[[Tensor, float | Tensor | None], Tensor]] = {
-    "zero": lambda X, value: X * 0,
+    "zero": lambda X, value: X.new_zeros(X.shape),  # X * 0 would keep what is no number
     "mean": lambda X, value: X.mean((0, -2) if X.ndim > 2 else 0, keepdim=True).expand_as(X),
     "scale": lambda X, value: X * value,  # type: ignore[operator]
     "replace": lambda X, value: (
