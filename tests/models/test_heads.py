@@ -5,7 +5,7 @@ import torch
 
 from clearhead.models.build import build
 from clearhead.models.encoder import Encoder
-from clearhead.models.heads import POOLS, pool
+from clearhead.models.heads import POOL_DENSE, POOLS, pool
 from tests.models.cases import VOCABULARY, B, N, configure, gap, randomise, some_ids
 
 X = torch.randn(B, N, 4, generator=torch.Generator().manual_seed(1))
@@ -37,6 +37,21 @@ def test_a_classifier_reads_one_vector_for_the_sentence(kind: str, dense: str) -
     changed = tokens.clone()
     changed[1, 2:] = 0  # padding of the second sentence
     assert gap(model(changed, COUNTS), logits) < 1e-5
+
+
+@pytest.mark.notes("N30")
+@pytest.mark.parametrize("dense", POOL_DENSE)
+@pytest.mark.parametrize(
+    ("shape", "kind"), [*(("encoder", kind) for kind in POOLS), ("decoder", "mean"), ("decoder", "last")]
+)
+def test_a_padded_sentence_has_the_class_it_has_alone(shape: str, kind: str, dense: str) -> None:
+    settings = {"head": "classifier", "classes": 3, "pool": kind, "pool_dense": dense}
+    model = randomise(build(configure(shape, settings)))
+    tokens, counts = some_ids(3, N + 2), torch.tensor([N + 2, 1, 3])
+    together = model(tokens, counts)
+    for row, count in enumerate(counts.tolist()):
+        assert gap(together[row : row + 1], model(tokens[row : row + 1, :count])) < 1e-5
+    assert gap(together[1:], model(tokens)[1:]) > 1e-3  # padding that is read as text shows
 
 
 def test_a_tied_head_is_the_table_of_embeddings() -> None:

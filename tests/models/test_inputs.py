@@ -36,6 +36,11 @@ def ids(value: int) -> Tensor:
 
 WRONG_TOKENS: dict[str, tuple[Tensor, str]] = {
     "one row without a batch": (IDS[0], r"tokens have shape \(5,\) .*\n.*use ids\[None\]"),
+    "a list": (
+        cast(Tensor, IDS.tolist()),
+        r"are a list, but a model takes a tensor .*\n.*torch.tensor",
+    ),
+    "a text": (cast(Tensor, "he is old"), r"are a str, but a model takes a tensor"),
     "one axis too many": (IDS[None], r"tokens have shape \(1, 2, 5\)"),
     "claims, not ids": (IDS > 3, r"type torch.bool, but ids are whole numbers"),
     "bytes": (IDS.to(torch.uint8), r"type torch.uint8, but ids are whole numbers \(b, n\) of type int64"),

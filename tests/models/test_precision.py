@@ -48,6 +48,25 @@ def test_few_bits_step_by_step(case: Case) -> None:
     assert off(torch.cat(heard, 1), read(many, tokens, source)) < ROUGH
 
 
+@cases(is_sampled=True, is_double=False)
+def test_few_bits_of_a_single_token(case: Case) -> None:
+    """One row of one token: the shape of a step of decoding, for which kernels have a path of their own."""
+    few, many = rounded(case)
+    tokens, source = some_ids(1, 1), some_source(case, 1)
+    source = None if source is None else source[:, :1]
+    expected = read(many, tokens, source)
+    assert off(read(few, tokens, source), expected) < ROUGH
+    with capture(few):
+        assert off(read(few, tokens, source), expected) < ROUGH
+    if case.is_writer:
+        assert isinstance(few, Decoder)
+        state = few.start(1, 3, source)
+        assert off(few.step(tokens, state), expected) < ROUGH
+        again = some_ids(1, 2, seed=4)
+        again[:, 0] = tokens[:, 0]
+        assert off(few.step(again[:, 1:], state), read(many, again, source)[:, 1:]) < ROUGH
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
 def test_vectors_of_another_type_may_be_given(dtype: torch.dtype) -> None:
     model = random_model("decoder: norm layer")

@@ -12,6 +12,11 @@ def check_tokens(tokens: Tensor, vocabulary: int, d: int, what: str = "tokens") 
     """Ids (b, n) within the vocabulary, or finite vectors (b, n, d) in their place."""
     if torch.compiler.is_compiling():
         return
+    if not isinstance(tokens, Tensor):
+        raise InputError(
+            f"{what} are a {type(tokens).__name__}, but a model takes a tensor (b, n) of ids.\n"
+            "Give torch.tensor([ids]) for a single sequence."
+        )
     if tokens.is_floating_point():
         check_vectors(tokens, d, what)
         return
