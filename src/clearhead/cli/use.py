@@ -5,6 +5,8 @@ result is then written \\n. With `--json` each result is an object on a line of 
 """
 
 import json as json_format
+import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,9 +39,12 @@ def generate(
     """Write on from a prompt."""
     job, loaded = Job(text, input, output), load(model)
     if text is not None and not json and output is None and settings.n_best == 1:
+        reasons: Counter[str] = Counter()
         for piece in loaded.generator.stream(text, settings):
             print(piece.text, end="", flush=True)
+            reasons.update([piece.reason] if piece.reason else [])
         print()
+        tell_cut(reasons, settings)
         return
     write(job, loaded, settings, json)
 
@@ -108,12 +113,29 @@ def load(folder: Path) -> "Model":
 
 def write(job: Job, model: "Model", settings: DecodingConfig, json: bool) -> None:
     """Writes on from every text, or translates it."""
+    reasons: Counter[str] = Counter()
 
     def work(tasks: list["Task"]) -> list[list[str]]:
         found = model.generator.do(tasks, settings)
+        reasons.update(best[0].reason for best in found)
         return [[dumps(shown(best))] if json else [one.text for one in best] for best in found]
 
     job.run(model.generator.task, work)
+    if not json:  # where each result has its reason beside it
+        tell_cut(reasons, settings)
+
+
+def tell_cut(reasons: "Counter[str]", settings: DecodingConfig) -> None:
+    """Says on standard error which texts did not come to their own end, and why."""
+    limits = {
+        "length": f"after max_tokens = {settings.max_tokens}",
+        "context": "where the model's context was full",
+        "time": f"after {settings.seconds} seconds",
+    }
+    for reason, where in limits.items():
+        if count := reasons[reason]:
+            texts = "The text" if reasons.total() == 1 else f"{count} of {reasons.total()} texts"
+            print(f"{texts} ended {where}.", file=sys.stderr)
 
 
 def shown(best: list["Generation"]) -> dict[str, Any]:
