@@ -33,8 +33,9 @@ def evaluate(
         str | None, typer.Option("--recipe", help="A recipe whose data to use; that of the run by default.")
     ] = None,
     split: Annotated[
-        str, typer.Option("--split", help="Part of the recipe or corpus: train, validation or test.")
-    ] = "test",
+        str | None,
+        typer.Option("--split", help="Part of the recipe or corpus: train, validation or test (default)."),
+    ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first examples.")] = None,
     bleu: Annotated[
         str | None,
@@ -90,19 +91,24 @@ def find_data(
     data: list[str] | None,
     columns: list[str] | None,
     recipe: str | None,
-    split: str,
+    split: str | None,
 ) -> "Reader":
     """The examples to evaluate on: given ones, or a split of a recipe, by default of the model's own run."""
     from clearhead.config.run import RunConfig
     from clearhead.text.sources import read, read_split
 
-    if split not in ("train", "validation", "test"):
+    if split not in (None, "train", "validation", "test"):
         raise InputError(f"--split {split} is not a part of any data.\nUse train, validation or test.")
     if data and recipe is not None:
         raise InputError("--data and --recipe both say what to evaluate on.\nGive one of them.")
     if columns and not data:
         raise InputError("--columns are those of --data FILE, which is not given.\nA recipe has its own.")
-    part: Split = split  # type: ignore[assignment]
+    if split is not None and data and not any(name.startswith(("builtin:", "hub:")) for name in data):
+        raise InputError(
+            f"--split {split} is a part of a recipe or a corpus, and {data[0]} is a file: all of it is read.\n"
+            "Leave --split out, or give the recipe that divides it with --recipe."
+        )
+    part: Split = split or "test"  # type: ignore[assignment]
     if data:
         named = [int(column) if column.isdecimal() else column for column in columns or ()]
         return read(data[0] if len(data) == 1 else data, kind, named or None, split=part)
@@ -115,7 +121,7 @@ def find_data(
         )
     reader = read_split(RunConfig.read(recipe or str(own)).data, kind, part)
     if reader is None:
-        raise InputError(f"{recipe or own} has no {split} data.\nGive --data FILE, or another --split.")
+        raise InputError(f"{recipe or own} has no {part} data.\nGive --data FILE, or another --split.")
     return reader
 
 

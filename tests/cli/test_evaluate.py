@@ -1,0 +1,146 @@
+"""`clearhead evaluate` by command: which examples it measures on, and what it refuses."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clearhead import checkpoint
+from clearhead.cli import main
+from clearhead.config.data import DataConfig
+from clearhead.text.sources import read_split
+from clearhead.training.evaluate import Evaluation
+from tests.decoding.tiny import language_model, translator
+
+OPTIONS = ["--max_tokens", "3", "--beam", "1"]
+WORDS = ("cat", "dog", "ball", "table", "boy", "friend", "he", "she")
+PAIRS = [f"the {one} sat\tthe {other} is old" for one in WORDS for other in WORDS]
+SHARES = {"validation": 0.3, "test": 0.2}
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Evaluates in a folder with models and data: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+    checkpoint.save("run/best", translator("word"))
+    checkpoint.save("writes", language_model("byte"))
+    Path("pairs.tsv").write_text("".join(f"{pair}\n" for pair in PAIRS), encoding="utf-8")
+    Path("recipes").mkdir()
+    for name, shares in (("whole", SHARES), ("short", {"validation": 0.3})):
+        table = "".join(f"{key} = {value}\n" for key, value in shares.items())
+        Path(f"recipes/{name}.toml").write_text(
+            f'task = "translate"\n[data]\ntrain = "{tmp_path / "pairs.tsv"}"\n{table}'
+        )
+
+    def command(model: str, *words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["clearhead", "evaluate", model, *words])
+        with pytest.raises(SystemExit) as stop:
+            main.main()
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return int(stop.value.code or 0), out, err
+
+    return command
+
+
+def numbers(result: tuple[int, str, str]) -> dict[str, Any]:
+    code, out, err = result
+    assert code == 0, err
+    return json.loads(out)
+
+
+def expected(split: str) -> dict[str, Any]:
+    """What Python gives for a split of the recipe."""
+    reader = read_split(DataConfig.model_validate({"train": "pairs.tsv", **SHARES}), "pair", split)  # type: ignore[arg-type]
+    assert reader is not None
+    evaluation = Evaluation(checkpoint.load("run/best"))
+    examples = list(reader)
+    evaluation.run(examples)
+    return {"examples": len(examples), "loss": evaluation.nats / evaluation.predictions}
+
+
+@pytest.mark.parametrize("model", ["run", "run/best"])
+def test_a_recipe_gives_each_of_its_parts(run: Run, model: str) -> None:
+    found = {}
+    for split in ("train", "validation", "test"):
+        result = numbers(run(model, "--recipe", "recipes/whole.toml", "--split", split, "--json", *OPTIONS))
+        assert {key: result[key] for key in ("examples", "loss")} == pytest.approx(expected(split))
+        found[split] = result["examples"]
+    assert min(found.values()) > 0
+    assert len(set(found.values())) == 3
+    by_default = numbers(run(model, "--recipe", "recipes/whole.toml", "--json", *OPTIONS))
+    assert by_default["examples"] == found["test"]
+
+
+def test_a_model_in_a_run_knows_its_own_recipe(run: Run) -> None:
+    named = numbers(run("run", "--recipe", "recipes/whole.toml", "--split", "validation", "--json", *OPTIONS))
+    Path("recipes/whole.toml").rename("run/recipe.toml")
+    for model in ("run", "run/best"):
+        assert numbers(run(model, "--split", "validation", "--json", *OPTIONS)) == named
+
+
+@pytest.mark.parametrize("limit", [1, 3, 1000])
+def test_a_limit_takes_the_first_examples(run: Run, limit: int) -> None:
+    result = numbers(run("run", "--data", "pairs.tsv", "--limit", str(limit), "--json", *OPTIONS))
+    assert result["examples"] == min(limit, len(PAIRS))
+    Path("few.tsv").write_text("".join(f"{pair}\n" for pair in PAIRS[:limit]), encoding="utf-8")
+    assert numbers(run("run", "--data", "few.tsv", "--json", *OPTIONS)) == result
+
+
+def test_a_limit_and_a_part_go_together(run: Run) -> None:
+    words = ["--recipe", "recipes/whole.toml", "--split", "validation", "--limit", "2", "--json", *OPTIONS]
+    assert numbers(run("run", *words))["examples"] == 2
+
+
+def test_a_corpus_has_parts_too(run: Run) -> None:
+    found = [
+        numbers(run("writes", "--data", "builtin:words", "--split", split, "--limit", "20", "--json"))
+        for split in ("train", "test")
+    ]
+    assert [result["examples"] for result in found] == [20, 20]
+    assert found[0]["loss"] != found[1]["loss"]
+
+
+def test_people_read_a_number_a_line(run: Run) -> None:
+    code, out, _ = run("run", "--data", "pairs.tsv", "--limit", "2", *OPTIONS)
+    assert code == 0
+    names = [line.split()[0] for line in out.splitlines()]
+    assert names[:2] == ["loss", "perplexity"]
+    assert {"bleu", "chrf", "exact_match", "examples", "predictions", "too_long"} <= set(names)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--data", "pairs.tsv", "--split", "test"],
+            "--split test is a part of a recipe or a corpus, and pairs.tsv is a file: all of it is read.\n"
+            "Leave --split out, or give the recipe that divides it with --recipe.",
+        ),
+        (
+            ["--recipe", "recipes/whole.toml", "--split", "dev"],
+            "--split dev is not a part of any data.\nUse train,",
+        ),
+        (["--recipe", "none.toml"], "There is no recipe 'none.toml'"),
+        (
+            ["--recipe", "recipes/short.toml"],
+            "recipes/short.toml has no test data.\nGive --data FILE, or another --split.",
+        ),
+        ([], "run lies in no run folder, so its data is not known.\nGive --data FILE or --recipe RECIPE."),
+    ],
+)
+def test_what_cannot_be_measured_is_one_clear_error(run: Run, words: list[str], message: str) -> None:
+    code, out, err = run("run", *words)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"error: {message}")
+
+
+def test_a_limit_of_nothing_is_misuse(run: Run) -> None:
+    code, out, err = run("run", "--data", "pairs.tsv", "--limit", "0")
+    assert (code, out) == (2, "")
+    assert "--limit" in err
