@@ -142,6 +142,8 @@ class ModelConfig(Settings):
     classes: int | None = Field(None, gt=1, le=MOST_TOKENS, description="number of classes of a classifier")
     pool: Pool = Field("mean", description="which token vectors a classifier reads")
     pool_dense: PoolDense = Field("none", description="dense layer between pool and classes")
+    class_bias: bool = Field(True, description="bias of the classes of a classifier")
+    unit_length: bool = Field(False, description="the vectors of `embed` have length 1, as some are trained")
 
     dropout: float = Field(0.0, ge=0, lt=1, description="share of each sublayer's output dropped in training")
     attention_dropout: float = Field(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from clearhead.checkpoint import Checkpoint
@@ -82,6 +83,7 @@ class Reader:
         for places, tokens, counts in self.batches(rows):
             with torch.inference_mode():
                 pooled = pool(self.vectors(tokens, counts), counts, self.config.pool)
+                pooled = F.normalize(pooled, dim=-1) if self.config.unit_length else pooled
                 E[places] = finite(pooled.float()).cpu()
         return E
 

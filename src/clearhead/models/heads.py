@@ -71,7 +71,7 @@ class ClassifierHead(nn.Module):
         self.pool, self.activation = config.pool, POOL_DENSE[config.pool_dense]
         self.dense = None if self.activation is None else nn.Linear(d, d)
         self.dropout = nn.Dropout(config.dropout)
-        self.out = nn.Linear(d, config.classes)
+        self.out = nn.Linear(d, config.classes, bias=config.class_bias)
 
     def forward(self, X: Tensor, counts: Tensor | None = None) -> Tensor:
         """(b, n, d) -> (b, classes)."""
