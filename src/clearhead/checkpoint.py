@@ -49,20 +49,24 @@ def save(folder: str | Path, checkpoint: Checkpoint) -> None:
     """Writes a model folder; one that stands there is replaced as a whole."""
     check_fit(Path(folder), checkpoint)
     with written_beside(Path(folder)) as place:
-        settings = {"format": FORMAT} | checkpoint.config.model_dump(mode="json")
-        (place / CONFIG).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        write_all_but_weights(place, checkpoint)
         save_file(weights_of(checkpoint.module), place / WEIGHTS, metadata={"format": "pt"})
         shutil.copymode(place / CONFIG, place / WEIGHTS)  # safetensors lets nobody else read what it writes
-        if checkpoint.tokenizer is not None:
-            checkpoint.tokenizer.save(place / TOKENIZER)
-        if checkpoint.source_tokenizer is not None:
-            checkpoint.source_tokenizer.save(place / SOURCE_TOKENIZER)
-        if checkpoint.labels is not None:
-            (place / LABELS).write_text(
-                json.dumps(checkpoint.labels, ensure_ascii=False) + "\n", encoding="utf-8"
-            )
-        if checkpoint.card:
-            (place / CARD).write_text(checkpoint.card, encoding="utf-8")
+
+
+def write_all_but_weights(place: Path, checkpoint: Checkpoint) -> None:
+    """Settings, tokenizers, labels and card; the module may be one without memory."""
+    settings = {"format": FORMAT} | checkpoint.config.model_dump(mode="json")
+    (place / CONFIG).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    if checkpoint.tokenizer is not None:
+        checkpoint.tokenizer.save(place / TOKENIZER)
+    if checkpoint.source_tokenizer is not None:
+        checkpoint.source_tokenizer.save(place / SOURCE_TOKENIZER)
+    if checkpoint.labels is not None:
+        labels = json.dumps(checkpoint.labels, ensure_ascii=False)
+        (place / LABELS).write_text(labels + "\n", encoding="utf-8")
+    if checkpoint.card:
+        (place / CARD).write_text(checkpoint.card, encoding="utf-8")
 
 
 def load(folder: str | Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
@@ -251,6 +255,14 @@ def written_beside(folder: Path) -> Iterator[Path]:
         shutil.rmtree(previous(folder), ignore_errors=True)
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def write_whole(place: Path, text: str) -> None:
+    """Writes a file beside its place and moves it there: whoever reads it finds the old one or the new one."""
+    beside = place.with_name(f".{place.name}.new")
+    beside.write_text(text, encoding="utf-8")
+    flush(beside)
+    os.replace(beside, place)
 
 
 def flush(path: Path) -> None:
