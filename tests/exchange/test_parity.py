@@ -14,7 +14,7 @@ from clearhead.exchange.rules import fill
 from clearhead.models.build import build
 from clearhead.models.decoder import Decoder
 from clearhead.models.encoder import Encoder
-from tests.exchange.tiny import DECODERS, ENCODERS, TOKENS, TRANSLATORS, Pair, pair
+from tests.exchange.tiny import CLASSIFIERS, DECODERS, ENCODERS, TOKENS, TRANSLATORS, Pair, pair
 
 N, M = 13, 9  # longer than every window, so that its edge is crossed
 COUNTS = torch.tensor([13, 4, 9])
@@ -85,6 +85,15 @@ def test_a_decoder_has_their_logits_through_the_cache(name: str) -> None:
     logits, seen = stepwise(both, tokens, {})
     assert bool(seen.all())
     assert_equal(logits, both.theirs(tokens).logits)
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@torch.no_grad()
+def test_a_causal_classifier_has_their_logits(name: str) -> None:
+    both, tokens = pair(name), ids(N)
+    assert_equal(both.ours(tokens), both.theirs(tokens).logits)
+    tokens, mask = padded(tokens, COUNTS, padding=1)
+    assert_equal(both.ours(tokens, COUNTS), both.theirs(tokens, attention_mask=mask).logits)
 
 
 @translators

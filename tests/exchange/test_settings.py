@@ -228,6 +228,11 @@ def test_classes_are_counted(keys: dict[str, Any], classes: int) -> None:
     assert (ours.head, ours.classes, ours.pool) == ("classifier", classes, "first")
 
 
+def test_a_classifier_on_a_causal_model_reads_the_last_token() -> None:
+    ours = config_from(GPT2 | {"architectures": ["GPT2ForSequenceClassification"], "num_labels": 4})
+    assert (ours.head, ours.classes, ours.pool, ours.class_bias) == ("classifier", 4, "last", False)
+
+
 @pytest.mark.parametrize(
     ("architecture", "head"),
     [
@@ -275,7 +280,6 @@ REFUSED = [
         {"activation_function": "gelu_neu"},
         "the activation gelu_neu is not known. Did you mean gelu_new?",
     ),
-    (GPT2, {"architectures": ["GPT2ForSequenceClassification"]}, "a classifier on a causal model"),
     (GPT2, {"n_head": 5}, "model.d = 12 does not split into model.h = 5 heads"),
     (GPT2, {"n_layer": "3"}, "n_layer = '3' should be a number above 0"),
     (GPT2, {"tie_word_embeddings": 1}, "tie_word_embeddings = 1 should be of the kind of True"),
@@ -296,6 +300,11 @@ REFUSED = [
     (MARIAN, {"decoder_attention_heads": 4}, "Only models with decoder_attention_heads = 3"),
     (MARIAN, {"tie_word_embeddings": False}, "tie_word_embeddings = False"),
     (MARIAN, {"share_encoder_decoder_embeddings": False}, "config.json does not say decoder_vocab_size."),
+    (
+        T5,
+        {"architectures": ["T5ForSequenceClassification"]},
+        "model.head = 'classifier' does not suit shape = 'encoder-decoder'",
+    ),
     (
         T5,
         {"architectures": ["T5EncoderModel"]},

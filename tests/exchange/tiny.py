@@ -35,13 +35,13 @@ def random(model: nn.Module) -> Any:
     return model.eval()
 
 
-def gpt2(**changes: Any) -> Any:
+def gpt2(head: str = "LMHeadModel", **changes: Any) -> Any:
     sizes = {"vocab_size": TOKENS, "n_positions": 40, "n_embd": 30, "n_layer": 3, "n_head": 5}
     sizes |= {"bos_token_id": 0, "eos_token_id": 0}
-    return hf.GPT2LMHeadModel(hf.GPT2Config(**sizes, layer_norm_epsilon=0.01, **changes))
+    return getattr(hf, f"GPT2{head}")(hf.GPT2Config(**sizes, layer_norm_epsilon=0.01, **changes))
 
 
-def llama(kind: str, **changes: Any) -> Any:
+def llama(kind: str, head: str = "ForCausalLM", **changes: Any) -> Any:
     sizes = {
         "vocab_size": TOKENS,
         "hidden_size": 36,
@@ -53,7 +53,7 @@ def llama(kind: str, **changes: Any) -> Any:
         "rms_norm_eps": 0.02,
     }
     config = getattr(hf, f"{kind}Config")(**(sizes | changes))
-    return getattr(hf, f"{kind}ForCausalLM")(config)
+    return getattr(hf, f"{kind}{head}")(config)
 
 
 LLAMA3 = {
@@ -64,6 +64,7 @@ LLAMA3 = {
     "original_max_position_embeddings": 32,
     "rope_theta": 300.0,
 }
+LONG = {"rope_theta": 500_000.0, "original_max_position_embeddings": 8192}
 LINEAR = {"rope_type": "linear", "factor": 2.5, "rope_theta": 500.0}
 
 
@@ -138,6 +139,14 @@ DECODERS: dict[str, Callable[[], Any]] = {
     "qwen3": lambda: llama("Qwen3", head_dim=10),
     "qwen3-bias": lambda: llama("Qwen3", head_dim=4, attention_bias=True, hidden_act="gelu_pytorch_tanh"),
 }
+CLASSES: dict[str, Any] = {"head": "ForSequenceClassification", "num_labels": 3, "pad_token_id": 1}
+CLASSIFIERS: dict[str, Callable[[], Any]] = {  # on causal models; those on encoders are among the encoders
+    "gpt2-classifier": lambda: gpt2(**CLASSES),
+    "llama-classifier": lambda: llama("Llama", **CLASSES),
+    "mistral-classifier": lambda: llama("Mistral", sliding_window=5, **CLASSES),
+    "qwen2-classifier": lambda: llama("Qwen2", **CLASSES),
+    "qwen3-classifier": lambda: llama("Qwen3", head_dim=10, **CLASSES),
+}
 TRANSLATORS: dict[str, Callable[[], Any]] = {
     "marian": lambda: marian(),
     "marian-two-tables": lambda: marian(
@@ -155,7 +164,12 @@ ENCODERS = {
     for kind in ("Bert", "Roberta", "DistilBert")
     for head in ("ForMaskedLM", "ForSequenceClassification", "Model")
 }
-ALL: dict[str, Callable[[], Any]] = DECODERS | TRANSLATORS | ENCODERS
+ALL: dict[str, Callable[[], Any]] = DECODERS | CLASSIFIERS | TRANSLATORS | ENCODERS
+SIZES: dict[str, Callable[[], Any]] = {  # of which only the sizes are of interest
+    "llama-32": lambda: llama("Llama", hidden_size=96, intermediate_size=64, head_dim=16),
+    "llama3-long": lambda: llama("Llama", rope_parameters=LLAMA3 | LONG, head_dim=10),
+    "llama-tokens": lambda: llama("Llama", vocab_size=520, num_hidden_layers=1),
+}
 
 
 @dataclass(frozen=True)
@@ -176,7 +190,7 @@ class Pair:
 @cache
 def pair(name: str) -> Pair:
     """Their tiny model of this name, and ours."""
-    theirs = random(ALL[name]())
+    theirs = random((ALL | SIZES)[name]())
     with TemporaryDirectory() as folder:
         theirs.save_pretrained(folder)
         config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))

@@ -7,6 +7,7 @@ from typing import Any
 from clearhead.config.model import Head, ModelConfig
 from clearhead.errors import ConfigError, suggest
 from clearhead.exchange import names, settings
+from clearhead.exchange.folder import check_no_code
 from clearhead.exchange.rules import Names
 from clearhead.exchange.source import Source, head_of
 
@@ -51,9 +52,5 @@ def config_from(
     `head` is what shall be read from the top, their architecture's when not given; `weights` are the names
     in their file, for the one family whose config does not tell whether the head is tied.
     """
-    if "auto_map" in config:
-        raise ConfigError(
-            "config.json has an auto_map: this model is defined by code in its own folder.\n"
-            "Such code is not run here; use a model of a known family."
-        )
+    check_no_code("config.json", config)
     return family_of(config).settings(Source(config, head or head_of(config), weights))

@@ -35,7 +35,10 @@ GPT2 = Names(
         Rule("h.{i}.mlp.c_proj.{p}", "decoder.blocks.{i}.ffn.W_2.{p}", TRANSPOSED),
         Rule("ln_f.{p}", "decoder.norm.{p}"),
     ],
-    heads={"language": [Rule("lm_head.weight", "head.table.weight")]},
+    heads={
+        "language": [Rule("lm_head.weight", "head.table.weight")],
+        "classifier": [Rule("score.weight", "head.out.weight")],
+    },
     unused=["h.*.attn.bias", "h.*.attn.masked_bias"],  # the causal mask
 )
 
@@ -52,7 +55,10 @@ LLAMA = Names(  # Llama 2 and 3, Mistral, Qwen 2 (biases of q, k, v) and 3 (norm
         Rule("layers.{i}.mlp.down_proj.{p}", "decoder.blocks.{i}.ffn.W_2.{p}"),
         Rule("norm.weight", "decoder.norm.weight"),
     ],
-    heads={"language": [Rule("lm_head.weight", "head.table.weight")]},
+    heads={
+        "language": [Rule("lm_head.weight", "head.table.weight")],
+        "classifier": [Rule("score.weight", "head.out.weight")],
+    },
     unused=["*rotary_emb.inv_freq"],  # the frequencies of the rotation
 )
 

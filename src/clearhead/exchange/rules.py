@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -81,6 +82,14 @@ class Names:
         return any(fnmatchcase(bare, pattern) for pattern in patterns)
 
 
+class Shaped(Protocol):
+    """A tensor, or a tensor that is still in a file."""
+
+    @property
+    def shape(self) -> torch.Size:
+        """Its sizes."""
+
+
 @dataclass(frozen=True)
 class Move:
     """A rule with all numbers filled in."""
@@ -128,19 +137,27 @@ def matches(rule: Rule, parameters: Mapping[str, Tensor]) -> Iterator[tuple[str,
                 yield rule.theirs.format(**values), group
 
 
-def fill(model: Model, names: Names, weights: Mapping[str, Tensor]) -> None:
-    """Copies weights of theirs into a model, one tensor at a time; a lazy mapping is read once for each."""
+def placed(model: Model, names: Names, weights: Mapping[str, Shaped]) -> list[tuple[str, Move]]:
+    """Which tensor of theirs goes where. All names and shapes are checked, and no number has been read."""
     table = moves(model, names)
     present = {names.bare(name): name for name in weights}
     check_names(table, names, weights, model.config.head)
     parameters = dict(model.named_parameters())
-    filled: dict[tuple[str, ...], str] = {}
+    found = []
     for move in table:
         name = present.get(names.bare(move.theirs))
-        if name is None:
-            continue
-        targets = [parameters[ours] for ours in move.ours]
-        pieces = split(name, weights[name], move.operation, targets)
+        if name is not None:
+            check_shape(name, weights[name].shape, move, parameters)
+            found.append((name, move))
+    return found
+
+
+def fill(model: Model, names: Names, weights: Mapping[str, Tensor]) -> None:
+    """Copies weights of theirs into a model, one tensor at a time."""
+    parameters = dict(model.named_parameters())
+    filled: dict[tuple[str, ...], str] = {}
+    for name, move in placed(model, names, weights):
+        targets, pieces = [parameters[ours] for ours in move.ours], move.operation.split(weights[name])
         if move.ours in filled:
             check_tied(filled[move.ours], name, pieces, targets)
             continue
@@ -183,15 +200,15 @@ def check_names(table: list[Move], names: Names, weights: Iterable[str], head: H
         )
 
 
-def split(name: str, theirs: Tensor, operation: Operation, targets: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Our pieces of a tensor of theirs, refused where it has another shape than the model's."""
-    expected = operation.join([torch.empty(target.shape, device="meta") for target in targets]).shape
-    if theirs.shape != expected:
+def check_shape(name: str, shape: torch.Size, move: Move, parameters: Mapping[str, Tensor]) -> None:
+    """Refuses a tensor of theirs that has another shape than the model's."""
+    empty = [torch.empty(parameters[ours].shape, device="meta") for ours in move.ours]
+    expected = move.operation.join(empty).shape
+    if shape != expected:
         raise CheckpointError(
-            f"{name} has shape {tuple(theirs.shape)}, but the settings ask for {tuple(expected)}.\n"
+            f"{name} has shape {tuple(shape)}, but the settings ask for {tuple(expected)}.\n"
             "Check that config.json belongs to these weights."
         )
-    return operation.split(theirs)
 
 
 def check_tied(first: str, name: str, pieces: Sequence[Tensor], targets: Sequence[Tensor]) -> None:

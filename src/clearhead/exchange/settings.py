@@ -196,12 +196,9 @@ def t5(source: Source) -> ModelConfig:
 
 
 def head_of_tokens(source: Source) -> dict[str, Any]:
-    """A language model's head, or none."""
+    """A language model's head, classes read from the last token without a bias, or none."""
     if source.head == "classifier":
-        raise ConfigError(
-            "config.json describes a classifier on a causal model, whose head has no bias.\n"
-            "There is no setting for that; bring it in with head = 'language' or head = 'none'."
-        )
+        return {"head": "classifier", "classes": source.classes, "pool": "last", "class_bias": False}
     return {"head": source.head}
 
 
