@@ -1,0 +1,259 @@
+"""What `export` writes is loaded by `transformers` as it is, computes the same, and comes back the same."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers as hf
+from torch import Tensor
+
+from clearhead import checkpoint
+from clearhead.checkpoint import Checkpoint
+from clearhead.config.model import ModelConfig
+from clearhead.config.tokenizer import TokenizerConfig
+from clearhead.errors import CheckpointError, ConfigError
+from clearhead.exchange.exporting import export_model
+from clearhead.exchange.expressing import essence, express
+from clearhead.exchange.importing import import_model
+from clearhead.exchange.reference import CLASSES
+from clearhead.models.build import Model, build
+from clearhead.models.encoder import Encoder
+from clearhead.text.tokenizer import Tokenizer
+from tests.exchange.tiny import ALL, TOKENS, pair
+
+N, M = 11, 9
+TEXTS = ["The chicken did not cross the road.", "Tengo un coche. ¿Y tú?", "12 words, or 13!"] * 3
+
+
+def randomised(config: ModelConfig) -> Model:
+    """A model with no number at its beginning, as after training."""
+    model, generator = build(config, seed=2), torch.Generator().manual_seed(4)
+    with torch.no_grad():
+        for X in model.parameters():
+            X.add_(torch.randn(X.shape, generator=generator) * 0.2)
+    return model
+
+
+def ids(n: int, vocabulary: int, seed: int = 0) -> Tensor:
+    return torch.randint(4, vocabulary, (2, n), generator=torch.Generator().manual_seed(seed))
+
+
+def theirs(folder: Path, config: ModelConfig) -> Any:
+    """The model as `transformers` finds it by itself."""
+    return getattr(hf, CLASSES[config.head, config.shape]).from_pretrained(folder).eval()
+
+
+@torch.no_grad()
+def assert_equal_in_transformers(folder: Path, model: Model) -> None:
+    config = model.config
+    other, tokens = theirs(folder, config), ids(N, config.vocabulary)
+    other.config.pad_token_id = 0  # for a batch of a causal classifier
+    if config.shape == "encoder-decoder":
+        source = ids(M, config.vocabulary_encoder, seed=1)
+        ours, expected = model(tokens, source), other(source, decoder_input_ids=tokens).logits
+    elif config.head == "none":
+        assert isinstance(model, Encoder)
+        ours, expected = model.vectors(tokens), other(tokens).last_hidden_state
+    else:
+        ours, expected = model(tokens), other(tokens).logits
+    assert ours.shape == expected.shape
+    assert (ours - expected).abs().max() <= 1e-4 * max(1.0, float(expected.abs().max()))
+    assert expected.std() > 0.05
+
+
+def assert_same(one: Checkpoint, other: Checkpoint) -> None:
+    assert essence(one.config) == essence(other.config)
+    weights = other.module.state_dict()
+    assert all(torch.equal(X, weights[key]) for key, X in one.module.state_dict().items())
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_there_and_back_is_the_identity(name: str, tmp_path: Path) -> None:
+    """What came in goes out with the same logits, and comes in again with the same config and the same bits."""
+    checkpoint.save(tmp_path / "ours", Checkpoint(pair(name).ours))
+    made = export_model(tmp_path / "ours", tmp_path / "theirs")
+    assert not made.added
+    assert_equal_in_transformers(tmp_path / "theirs", pair(name).ours)
+    import_model(tmp_path / "theirs", tmp_path / "again")
+    assert_same(checkpoint.load(tmp_path / "ours"), checkpoint.load(tmp_path / "again"))
+
+
+HERE: dict[str, tuple[str, set[str], dict[str, Any]]] = {  # family, what is added, settings
+    "the default": ("llama", {"feedforward", "feedforward_bias"}, {}),
+    "the default with biases": ("llama", {"feedforward"}, {"feedforward_bias": True, "feedforward": "silu"}),
+    "Llama": ("llama", set(), {"feedforward": "swiglu", "h_kv": 2, "tied": False}),
+    "a bias of W_q": ("llama", {"attention_bias"}, {"feedforward": "swiglu", "attention_bias": "q"}),
+    "a window": ("mistral", set(), {"feedforward": "swiglu", "window": 5}),
+    "norms of q and k": ("qwen3", set(), {"feedforward": "geglu", "query_key_norm": True, "h_kv": 1}),
+    "GPT without biases": (
+        "gpt2",
+        {"attention_bias", "feedforward_bias", "norm_bias"},
+        {"positions": "learned", "norm": "layer", "norm_bias": False},
+    ),
+    "GPT with relu²": (
+        "gpt2",
+        {"attention_bias", "feedforward_bias"},
+        {"positions": "learned", "norm": "layer", "feedforward": "relu2", "scale": 1.0, "tied": False},
+    ),
+    "an encoder": (
+        "bert",
+        {"attention_bias", "feedforward_bias", "token_types"},
+        {
+            "shape": "encoder", "positions": "learned", "norm": "layer", "norm_placement": "post",
+            "embedding_norm": True, "head": "classifier", "classes": 3, "pool": "first", "pool_dense": "tanh",
+        },
+    ),
+    "vectors": (
+        "bert",
+        {"attention_bias", "feedforward_bias", "token_types", "norm_bias"},
+        {
+            "shape": "encoder", "positions": "learned", "norm": "layer", "norm_placement": "post",
+            "embedding_norm": True, "norm_bias": False, "head": "none", "pool": "last", "unit_length": True,
+        },
+    ),
+    "the transformer of 2017": (
+        "marian",
+        {"attention_bias", "feedforward_bias", "head_bias"},
+        {
+            "shape": "encoder-decoder", "positions": "sinusoidal", "sinusoid_layout": "halves", "norm": "layer",
+            "norm_placement": "post", "feedforward": "relu", "embedding_scale": 24**0.5,
+        },
+    ),
+    "T5": (
+        "t5",
+        set(),
+        {
+            "shape": "encoder-decoder", "positions": "relative", "similarity": "dot", "context": None,
+            "feedforward": "relu", "head_scale": 24**-0.5, "relative_buckets": 8, "relative_distance": 20,
+        },
+    ),
+}  # fmt: skip
+
+
+def made_here(changes: dict[str, Any]) -> ModelConfig:
+    sizes = {"vocabulary": TOKENS, "context": 40, "d": 24, "h": 4, "encoder_blocks": 2, "decoder_blocks": 3}
+    return ModelConfig(**(sizes | changes))
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_a_model_of_ours_is_theirs_too(name: str, tmp_path: Path) -> None:
+    family, added, changes = HERE[name]
+    model = randomised(made_here(changes))
+    checkpoint.save(tmp_path / "ours", Checkpoint(model))
+    made = export_model(tmp_path / "ours", tmp_path / "theirs")
+    assert (made.family, set(made.added)) == (family, added)
+    assert_equal_in_transformers(tmp_path / "theirs", model)
+    import_model(tmp_path / "theirs", tmp_path / "again")
+    again = checkpoint.load(tmp_path / "again")
+    if not added:
+        assert_same(checkpoint.load(tmp_path / "ours"), again)
+    assert (again.config.pool, again.config.unit_length) == (model.config.pool, model.config.unit_length) or (
+        model.config.head != "none"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "family", "settings"),
+    [
+        (
+            {"positions": "alibi", "feedforward": "swiglu"},
+            "llama",
+            ["positions = 'alibi', where llama has 'rotary'"],
+        ),
+        (
+            {"similarity": "cosine", "feedforward": "swiglu", "soft_cap": 30.0},
+            "llama",
+            ["similarity = 'cosine'", "soft_cap = 30.0, where llama has None"],
+        ),
+        ({"kept_heads": {"decoder.0.self": (0, 2)}, "feedforward": "swiglu"}, "llama", ["kept_heads = "]),
+        ({"window": 7, "feedforward": "swiglu", "query_key_norm": True, "d_v": 5}, "qwen3", ["d_v = 5"]),
+        ({"shape": "encoder", "head": "none"}, "bert", ["norm_placement = 'pre'", "positions = 'rotary'"]),
+        ({"shape": "encoder-decoder", "encoder_d": 32, "d_k": 6}, "t5", ["encoder_d = 32"]),
+    ],
+)
+def test_what_no_family_has_is_named_with_the_nearest(
+    changes: dict[str, Any], family: str, settings: list[str], tmp_path: Path
+) -> None:
+    model = build(made_here(changes))
+    checkpoint.save(tmp_path / "ours", Checkpoint(model))
+    with pytest.raises(ConfigError) as error:
+        export_model(tmp_path / "ours", tmp_path / "theirs")
+    assert f"The nearest is {family}; these stand in the way:" in str(error.value)
+    for setting in settings:
+        assert f"model.{setting}" in str(error.value)
+    assert not (tmp_path / "theirs").exists()
+
+
+def test_a_feedforward_that_no_family_has_is_named() -> None:
+    with pytest.raises(
+        ConfigError, match=r"nearest is qwen3; .*:\n  model.feedforward = 'relu2', where qwen3 has 'swiglu'$"
+    ):
+        express(made_here({"feedforward": "relu2", "query_key_norm": True}))
+
+
+KINDS = ["bpe", "unigram", "wordpiece", "word", "character", "byte"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", ["decoder", "encoder"])
+def test_a_tokenizer_of_ours_is_loaded_and_frames_a_text_as_ours_does(
+    kind: Any, shape: str, tmp_path: Path
+) -> None:
+    tokenizer = Tokenizer.train(TEXTS, TokenizerConfig(kind=kind, vocabulary=320))
+    changes = HERE["Llama" if shape == "decoder" else "vectors"][2] | {"vocabulary": tokenizer.size}
+    model = randomised(made_here(changes))
+    checkpoint.save(tmp_path / "ours", Checkpoint(model, tokenizer))
+    export_model(tmp_path / "ours", tmp_path / "theirs")
+    other = hf.AutoTokenizer.from_pretrained(tmp_path / "theirs")
+    specials = tokenizer.specials
+    for text in [*TEXTS[:3], "", "é x  y"]:
+        after = [specials.end] if shape == "encoder" else []
+        assert other(text)["input_ids"] == [specials.begin, *tokenizer.encode(text), *after]
+        bare = tokenizer.encode(text)
+        assert other.decode(bare, skip_special_tokens=True) == tokenizer.decode(bare)
+    assert other.pad_token_id == specials.padding
+    assert "token_type_ids" not in other("a")
+    import_model(tmp_path / "theirs", tmp_path / "again")
+    again = checkpoint.load(tmp_path / "again").tokenizer
+    assert again is not None
+    assert again.specials == specials
+    assert again.encode(TEXTS[0]) == tokenizer.encode(TEXTS[0])
+
+
+def test_two_tokenizers_stand_in_two_folders(tmp_path: Path) -> None:
+    source = Tokenizer.train(TEXTS, TokenizerConfig(kind="bpe", vocabulary=300))
+    target = Tokenizer.train(TEXTS, TokenizerConfig(kind="word", vocabulary=40))
+    changes = {"vocabulary": target.size, "source_vocabulary": source.size, "shared": False}
+    model = randomised(made_here(HERE["the transformer of 2017"][2] | changes))
+    checkpoint.save(tmp_path / "ours", Checkpoint(model, target, source))
+    export_model(tmp_path / "ours", tmp_path / "theirs")
+    frame = [source.specials.begin, *source.encode(TEXTS[0]), source.specials.end]
+    assert hf.AutoTokenizer.from_pretrained(tmp_path / "theirs")(TEXTS[0])["input_ids"] == frame
+    other = hf.AutoTokenizer.from_pretrained(tmp_path / "theirs", subfolder="target")
+    assert other.decode(target.encode(TEXTS[0])) == target.decode(target.encode(TEXTS[0]))
+    settings = hf.AutoConfig.from_pretrained(tmp_path / "theirs")
+    assert settings.decoder_start_token_id == target.specials.begin
+    import_model(tmp_path / "theirs", tmp_path / "again")
+    again = checkpoint.load(tmp_path / "again")
+    assert again.tokenizer is not None
+    assert again.source_tokenizer is not None
+    assert again.tokenizer.specials == target.specials
+    assert again.source_tokenizer.encode(TEXTS[1]) == source.encode(TEXTS[1])
+
+
+def test_labels_go_along(tmp_path: Path) -> None:
+    model = randomised(made_here(HERE["an encoder"][2]))
+    checkpoint.save(tmp_path / "ours", Checkpoint(model, labels=["good", "bad", "neither"]))
+    export_model(tmp_path / "ours", tmp_path / "theirs")
+    settings = hf.AutoConfig.from_pretrained(tmp_path / "theirs")
+    assert settings.id2label == {0: "good", 1: "bad", 2: "neither"}
+    import_model(tmp_path / "theirs", tmp_path / "again")
+    assert checkpoint.load(tmp_path / "again").labels == ["good", "bad", "neither"]
+
+
+def test_nothing_is_written_over(tmp_path: Path) -> None:
+    checkpoint.save(tmp_path / "ours", Checkpoint(pair("gpt2").ours))
+    with pytest.raises(CheckpointError, match="is not an empty folder"):
+        export_model(tmp_path / "ours", tmp_path / "ours")
+    assert checkpoint.load(tmp_path / "ours").config == pair("gpt2").ours.config
