@@ -16,6 +16,7 @@ from clearhead.cli.check import check
 from clearhead.cli.data import data
 from clearhead.cli.demo import demo
 from clearhead.cli.evaluate import evaluate
+from clearhead.cli.exchange import export, import_
 from clearhead.cli.explore import explore
 from clearhead.cli.recipes import recipes
 from clearhead.cli.train import train
@@ -34,6 +35,8 @@ COMMANDS: list[Callable[..., None]] = [
     classify,
     embed,
     explore,
+    import_,
+    export,
 ]
 
 # For a command that takes settings by their own names, --model.d 256: they are checked by the config.
@@ -67,7 +70,8 @@ def describe(
 
 for command in COMMANDS:
     takes_settings = "context" in signature(command).parameters
-    app.command(context_settings=WITH_SETTINGS if takes_settings else None)(command)
+    name = command.__name__.removesuffix("_")  # `import_`: the word itself is Python's
+    app.command(name, context_settings=WITH_SETTINGS if takes_settings else None)(command)
 
 
 def main() -> None:

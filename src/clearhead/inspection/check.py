@@ -4,6 +4,7 @@ A checkpoint enters; a `Law` a line leaves. Sums round differently for other sha
 logits agree within 1e-4 of the largest, not to the last bit; what is only read again agrees in every bit.
 """
 
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from clearhead import checkpoint as folder
 from clearhead.checkpoint import Checkpoint
+from clearhead.errors import CheckpointError
 from clearhead.inspection.capture import capture
 from clearhead.models.decoder import Decoder
 from clearhead.models.translator import Translator
@@ -134,7 +136,36 @@ def saved_equals_loaded(probe: Probe) -> Law:
         dtype = next(probe.module.parameters()).dtype
         again = folder.load(f"{place}/model", dtype).module
     pairs = zip(probe.module.parameters(), again.parameters(), strict=True)
-    return Law("saved = loaded", largest([distance(*pair) for pair in pairs]), 0.0)
+    return Law("saved = loaded", largest([apart(*pair) for pair in pairs]), 0.0)
+
+
+def apart(X: Tensor, Y: Tensor) -> float:
+    """0 where two tensors are equal in every bit, −0 and what is no number included; else how far they differ."""
+    is_same = torch.equal(X.reshape(-1).view(torch.uint8), Y.reshape(-1).view(torch.uint8))
+    return 0.0 if is_same else max(distance(X, Y), sys.float_info.min)
+
+
+def same_as_reference(
+    probe: Probe, reference: Callable[[Tensor, Tensor | None], Tensor], avoided: int | None = None
+) -> Law:
+    """Every row alone against another implementation; an id that it reads in its own way is avoided."""
+    if avoided is not None:
+        other = (avoided + 1) % probe.checkpoint.config.vocabulary
+        probe.tokens = probe.tokens.where(probe.tokens != avoided, other)
+        probe.source = probe.source.where(probe.source != avoided, other)
+    gaps = []
+    for row in range(len(LENGTHS)):
+        tokens = probe.tokens[row : row + 1, : probe.counts[row]]
+        source = probe.source[row : row + 1, : probe.source_counts[row]]
+        theirs = reference(tokens, source if isinstance(probe.module, Translator) else None)
+        ours = probe.run(row)
+        if theirs.shape != ours.shape:
+            raise CheckpointError(
+                f"The reference gives {tuple(theirs.shape)} where this model gives {tuple(ours.shape)}.\n"
+                "They are not the same model."
+            )
+        gaps.append(distance(ours, theirs))
+    return Law("same as reference", largest(gaps), probe.limit)
 
 
 def distance(X: Tensor, Y: Tensor) -> float:
@@ -152,11 +183,11 @@ OF_WRITERS = (cached_equals_uncached, sees_no_future)
 
 
 @torch.no_grad()
-def check(checkpoint: Checkpoint) -> Iterator[Law]:
-    """The laws that concern this model, one after the other."""
+def check(checkpoint: Checkpoint, *more: Callable[[Probe], Law]) -> Iterator[Law]:
+    """The laws that concern this model, one after the other, and then more of them."""
     probe = Probe(checkpoint)
     laws: list[Callable[[Probe], Law]] = list(OF_ALL)
     if isinstance(checkpoint.module, Decoder) and checkpoint.config.head == "language":
         laws += OF_WRITERS
-    for law in [*laws, saved_equals_loaded]:
+    for law in [*laws, saved_equals_loaded, *more]:
         yield law(probe)
