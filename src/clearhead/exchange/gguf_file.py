@@ -147,8 +147,8 @@ def reader_of(
     def read() -> Tensor:
         content = span.read()
         if kind in PLAIN:
-            return torch.frombuffer(content, dtype=PLAIN[kind]).view(shape)
-        rows = np.frombuffer(content, np.uint8).reshape(*shape[:-1], -1)
+            return torch.from_numpy(content).view(PLAIN[kind]).view(shape)
+        rows = content.reshape(*shape[:-1], -1)
         return torch.from_numpy(np.ascontiguousarray(dequantize(rows), np.float32)).view(shape)
 
     return read

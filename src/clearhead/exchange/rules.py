@@ -44,7 +44,7 @@ AS_IS = Operation(lambda X: [X], lambda parts: parts[0])
 # A matrix that is kept as (in, out), where ours are (out, in); a bias has one axis and stays as it is.
 TRANSPOSED = Operation(lambda X: [X.t()], lambda parts: parts[0].t())
 # W_q, W_k and W_v side by side in one such matrix.
-FUSED = Operation(lambda X: X.t().chunk(3), lambda parts: torch.cat(list(parts)).t())
+FUSED = Operation(lambda X: X.t().contiguous().chunk(3), lambda parts: torch.cat(list(parts)).t())
 # A vector that is kept as (1, n).
 ROW = Operation(lambda X: [X[0]], lambda parts: parts[0][None])
 

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from clearhead.checkpoint import read_json, why_unreadable
@@ -47,12 +49,12 @@ class Span:
     start: int
     count: int
 
-    def read(self) -> bytearray:
+    def read(self) -> NDArray[np.uint8]:
         """The bytes, in memory of their own."""
-        content = bytearray(self.count)
+        content = np.empty(self.count, np.uint8)
         with self.path.open("rb", buffering=0) as file:
             file.seek(self.start)
-            view, done = memoryview(content), 0
+            view, done = content.data, 0
             while done < self.count:
                 got = file.readinto(view[done:])
                 if not got:
@@ -168,8 +170,9 @@ def entry_of(path: Path, name: str, entry: Any, start: int) -> Stored:
     span, size = Span(path, start + begin, count), torch.Size(shape)
 
     def read() -> Tensor:
-        content = span.read()
-        return (torch.frombuffer(content, dtype=dtype) if count else torch.empty(0, dtype=dtype)).view(size)
+        return (
+            torch.from_numpy(span.read()).view(dtype).view(size) if count else torch.empty(size, dtype=dtype)
+        )
 
     return Stored(size, dtype, read, span)
 
