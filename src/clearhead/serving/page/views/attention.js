@@ -104,7 +104,7 @@ function withOperands(name, names, T, part) {
     softmax: () => [drawn("mask", T, small)], values: () => [drawn("softmax", T, small), V || drawn("qkv", T, small).lastChild], output: () => [drawn("values", T, small)],
   };
   const from = operands[name]?.() || [];
-  return from.length ? h("div", { class: "steps" }, now, h("span", { class: "sign", "aria-hidden": "true" }, "←"), from) : now;
+  return from.length ? h("div", { class: "steps" }, h("div", { class: "operands" }, from), h("span", { class: "sign", "aria-hidden": "true" }, "→"), now) : now;
 }
 
 function product(T, n, mm) {
@@ -132,8 +132,14 @@ async function stagePanel(T, now, names) {
   const small = { part, wide: 230, tall: 230, small: true, plain: true };
   const body = isAll ? h("div", { class: "flow" }, names.slice(0, -1).flatMap(({ name }) => three(drawn(name, T, small)))) : withOperands(now.name, names, T, part);
   const source = { softmax: "weights", values: "heads", output: "out", qkv: "q" }[now.name] || "scores";
-  const rows = () => { const own = body.drawing || body.querySelector(".matrix").drawing; return [["query", ...Array.from({ length: own.columns }, (_, j) => (own.columnTokens ? own.columnTokens[j].text : j))], ...Array.from({ length: own.rows }, (_, i) => [own.rowTokens[i].text, ...own.values.subarray(i * own.columns, (i + 1) * own.columns)])]; };
-  return panel({ title: isAll ? "From queries to the stream" : now.label, key: "bench", note: isAll ? "Rows are queries, columns keys; in Q, K, V, H and H W_o columns are dimensions." : NOTES[now.name], rows, python: () => pythonSite(`${one.name}.${source}`, source === "out" ? undefined : head()),
+  const all = [body, ...body.querySelectorAll(".matrix")].filter((one) => one.drawing);
+  const own = (isAll ? all.find((one) => one.dataset.name === "softmax") : now.name === "qkv" ? all[0] : all.at(-1)).drawing;
+  const row = (i) => [own.rowTokens[i].text, ...own.values.subarray(i * own.columns, (i + 1) * own.columns)];
+  const rows = () => [
+    ["query", ...Array.from({ length: own.columns }, (_, j) => (own.columnTokens ? own.columnTokens[j].text : j))],
+    ...Array.from({ length: own.rows }, (_, i) => row(i)),
+  ];
+  return panel({ title: isAll ? "From queries to the stream" : now.label, key: "bench", note: isAll ? "Rows are queries, columns keys; in Q, K, V, H and H W_o columns are dimensions." : NOTES[now.name], rows, drawing: () => own, python: () => pythonSite(`${one.name}.${source}`, source === "out" ? undefined : head()),
     body: [stepper, isAll ? null : FORMULAS[now.name](), body] });
 }
 

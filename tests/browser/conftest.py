@@ -1,0 +1,142 @@
+"""A real browser on a real service: one Chromium for all tests, one explorer for each model."""
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+import uvicorn
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from clearhead.api import Model
+from clearhead.cli.explore import listen
+from clearhead.serving.explorer import explorer_app
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@contextmanager
+def served(model: Model, name: str = "tiny") -> Iterator[str]:
+    """The address of an explorer that runs in a thread."""
+    with listen(0) as listener:
+        server = uvicorn.Server(
+            uvicorn.Config(explorer_app(model, name, f"models/{name}"), log_level="error", lifespan="off")
+        )
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        finally:
+            server.should_exit = True
+            thread.join(10)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium, as it is installed."""
+    assert CHROMIUM is not None, "The browser tests need chromium or google-chrome on PATH."
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+class Visitor:
+    """Somebody at the page: goes to views, reads numbers, and notices what must not happen."""
+
+    def __init__(self, page: Page, address: str, model: Model) -> None:
+        self.page, self.address, self.model = page, address, model
+        self.faults: list[str] = []
+        page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
+        page.on("console", self.hear)
+        page.on("request", self.watch)
+        page.on("dialog", self.dismiss)
+
+    def hear(self, message: Any) -> None:
+        """Notes what the console complains about, a refusal of the service aside: the page shows those."""
+        if message.type in ("error", "warning") and "422" not in message.text:
+            self.faults.append(f"console: {message.text}")
+
+    def dismiss(self, dialog: Any) -> None:
+        """Notes a dialog: the page opens none, so a text has run as a script."""
+        self.faults.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def watch(self, request: Any) -> None:
+        """Notes a request to anybody else."""
+        if not request.url.startswith((self.address, "data:", "blob:")):
+            self.faults.append(f"request: {request.url}")
+
+    def go(self, view: str, **state: Any) -> None:
+        """Opens a view with a selection and waits until it is drawn."""
+        address = f"{self.address}#{urlencode({'view': view, **state})}"
+        if not self.page.url.startswith(self.address):
+            self.page.goto(address)
+            self.settle()
+        elif self.page.url != address:
+            self.act(lambda: self.page.evaluate("address => { location.href = address; }", address))
+
+    def settle(self) -> None:
+        """Waits until nothing is being drawn."""
+        self.page.wait_for_selector("html[data-drawn] main[aria-busy='false']")
+
+    def act(self, action: Callable[[], Any]) -> None:
+        """Does something that draws the page again, and waits for it."""
+        before = self.page.evaluate("document.documentElement.dataset.drawn")
+        action()
+        self.page.wait_for_function(
+            "before => document.documentElement.dataset.drawn !== before"
+            " && document.getElementById('main').getAttribute('aria-busy') === 'false'",
+            arg=before,
+        )
+
+    def click_view(self, view: str) -> None:
+        """Goes to another view by its link."""
+        link = self.page.locator(f'[data-key="view {view}"]')
+        if link.get_attribute("aria-current") is None:
+            self.act(link.click)
+
+    def number(self, selector: str) -> float:
+        """The exact number behind what is shown."""
+        element = self.page.locator(selector).first
+        if (own := element.get_attribute("data-value")) is not None:
+            return float(own)
+        return float(element.locator("[data-value]").first.get_attribute("data-value") or "nan")
+
+    def matrix(self, name: str) -> list[float]:
+        """The numbers that a matrix on screen is drawn from."""
+        return list(
+            self.page.evaluate(
+                "name => [...document.querySelectorAll('.matrix')]"
+                ".find(one => one.dataset.name === name).drawing.values.reduce((a, b) => (a.push(b), a), [])",
+                name,
+            )
+        )
+
+
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Callable[..., Visitor]]:
+    """Opens explorers; at the end nothing bad may have happened on any of them."""
+    open_things: list[Any] = []
+    visitors: list[Visitor] = []
+
+    def open_(model: Model, **options: Any) -> Visitor:
+        service = served(model)
+        address = service.__enter__()
+        context = browser.new_context(
+            **{"viewport": {"width": 1440, "height": 1000}, "reduced_motion": "reduce"} | options
+        )
+        open_things.extend([service, context])
+        visitors.append(Visitor(context.new_page(), address, model))
+        return visitors[-1]
+
+    yield open_
+    for thing in reversed(open_things):
+        thing.close() if hasattr(thing, "close") else thing.__exit__(None, None, None)
+    assert [fault for visitor in visitors for fault in visitor.faults] == []

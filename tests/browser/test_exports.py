@@ -1,0 +1,125 @@
+"""What can be taken out of the page: panels as SVG, PNG, CSV and Python, and the page as one file."""
+
+import csv
+import io
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from playwright.sync_api import Browser
+
+from tests.browser.conftest import Visitor
+from tests.browser.test_numbers import MODELS, TEXT
+from tests.browser.test_page import VIEWS
+
+pytestmark = pytest.mark.slow
+Visit = Callable[..., Visitor]
+
+
+@pytest.mark.parametrize("shape", list(MODELS))
+def test_every_panel_can_be_taken_out(visit: Visit, shape: str, tmp_path: Path) -> None:
+    model = MODELS[shape]()
+    visitor = visit(model)
+    model.save(tmp_path / "models" / "tiny")
+    scripts: set[str] = set()
+    for view in VIEWS:
+        visitor.go(view, text=TEXT)
+        taken = visitor.page.evaluate(
+            "[...document.querySelectorAll('.panel')].filter(one => one.exports).map(one =>"
+            " ({ name: one.dataset.panel, svg: one.exports.svg(), csv: one.exports.csv(),"
+            " python: one.exports.python() }))"
+        )
+        assert taken, view
+        for panel in taken:
+            assert re.fullmatch(r"<svg.*</svg>", panel["svg"], re.DOTALL), panel["name"]
+            rows = list(csv.reader(io.StringIO(panel["csv"])))
+            assert rows, panel["name"]
+            scripts.add(panel["python"]) if panel["python"] else None
+    program = "\n".join(f"exec({script!r}, {{}})" for script in sorted(scripts))
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "tensor(" in done.stdout
+
+
+def test_a_panel_is_saved_as_svg_png_csv_and_python(visit: Visit, tmp_path: Path) -> None:
+    model = MODELS["decoder"]()
+    visitor = visit(model)
+    visitor.go("attention", text=TEXT, head=1)
+    panel = visitor.page.locator('[data-panel="bench"]')
+    kept = {}
+    for kind in ("SVG", "PNG", "CSV", "Python"):
+        panel.locator("details").evaluate("one => { one.open = true; }")
+        with visitor.page.expect_download() as waiting:
+            panel.get_by_role("button", name=kind, exact=True).click()
+        path = tmp_path / waiting.value.suggested_filename
+        waiting.value.save_as(path)
+        kept[path.suffix] = path.read_bytes()
+    assert kept[".png"].startswith(b"\x89PNG")
+    assert len(kept[".png"]) > 5000
+    assert b"<rect" in kept[".svg"]
+    rows = list(csv.reader(io.StringIO(kept[".csv"].decode())))
+    A = model.trace(TEXT)["decoder.0.self.weights"][0, 1]
+    assert [float(x) for x in rows[4][1:]] == pytest.approx(A[3].tolist(), abs=1e-6)
+    assert rows[0][1:] == [row[0] for row in rows[1:]]
+    assert b'trace["decoder.0.self.weights"][0, 1]' in kept[".py"]
+
+
+def test_python_of_a_what_if_makes_the_same_pass(visit: Visit, tmp_path: Path) -> None:
+    model = MODELS["decoder"]()
+    model.save(tmp_path / "models" / "tiny")
+    visitor = visit(model)
+    visitor.go("attention", text=TEXT, head=1, off="mask", mute="decoder.0.self.0", more="5,6")
+    script = visitor.page.evaluate("document.querySelector('[data-panel=bench]').exports.python()")
+    script = script.replace("print(", "import json; print(json.dumps(").rstrip() + ".tolist()))"
+    script = script.replace("]).tolist()", "].tolist()")
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{script}\n{done.stderr}"
+    numbers = torch.tensor(eval(done.stdout))
+    assert torch.tensor(visitor.matrix("softmax")) == pytest.approx(numbers.flatten(), abs=1e-6)
+
+
+def test_the_saved_page_opens_without_a_server(visit: Visit, browser: Browser, tmp_path: Path) -> None:
+    model = MODELS["decoder"]()
+    visitor = visit(model)
+    visitor.go("attention", text=TEXT, head=1, cell="weights:4:2")
+    for view in VIEWS:
+        visitor.go(view, text=TEXT, head=1)
+    visitor.go("attention", text=TEXT, head=1, cell="weights:4:2")
+    with visitor.page.expect_download() as waiting:
+        visitor.page.locator("#save").click()
+    path = tmp_path / "saved.html"
+    waiting.value.save_as(path)
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    page.on("request", lambda request: faults.append(request.url) if request.url.startswith("http") else None)
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-drawn] main[aria-busy='false']")
+    saved = Visitor(page, path.as_uri(), model)
+    trace = model.trace(TEXT)
+    A = trace["decoder.0.self.weights"][0, 1]
+    assert torch.tensor(saved.matrix("softmax")) == pytest.approx(A.flatten(), abs=1e-6)
+    assert page.locator("[data-panel=derivation]").count() == 1
+    for view in VIEWS:
+        saved.act(
+            lambda view=view: page.locator(f'[data-key="view {view}"]').click()
+        ) if view != "attention" else None
+        assert page.locator(".error").count() == 0, view
+    saved.act(lambda: page.locator('[data-key="view attention"]').click())
+    saved.act(lambda: page.locator('[data-key="head 2"]').click())
+    saved.act(lambda: page.locator('[data-key="choose attention"]').select_option("decoder.1.self"))
+    A = trace["decoder.1.self.weights"][0, 2]
+    assert torch.tensor(saved.matrix("softmax")) == pytest.approx(A.flatten(), abs=1e-6)
+    assert page.locator('[data-key="field text"]').is_disabled()
+    assert faults == []
+    context.close()

@@ -1,0 +1,229 @@
+"""The page as people meet it: every view, hostile texts, the keyboard, small screens, exports, the saved file."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+import torch
+from playwright.sync_api import Browser
+
+from clearhead.api import Model
+from clearhead.checkpoint import Checkpoint
+from clearhead.config.model import ModelConfig
+from clearhead.config.tokenizer import TokenizerConfig
+from clearhead.models.build import build
+from clearhead.text.tokenizer import Tokenizer
+from tests.browser.conftest import Visitor
+from tests.browser.test_numbers import MODELS, TEXT
+from tests.decoding.tiny import language_model, tokenizer
+
+pytestmark = pytest.mark.slow
+Visit = Callable[..., Visitor]
+VIEWS = [
+    "text", "map", "embeddings", "attention", "heads", "links", "residual", "next", "generation", "translation",
+    "classifier",
+]  # fmt: skip
+HOSTILE = [
+    "<img src=x onerror=alert(1)>",
+    "</textarea><script>alert(1)</script>",
+    "\u202eright to left\u202c \u2066isolated\u2069",
+    "a\x00b\x1b[31m",
+    "x" * 10_000,
+    "{{7*7}} ${7*7} javascript:alert(1)",
+    "=cmd|' /C calc'!A0",
+    "a\u0300\u0301\u0302\u0303 \U0001f468\u200d\U0001f469\u200d\U0001f467",
+]
+
+
+def is_fine(visitor: Visitor) -> bool:
+    return visitor.page.locator(".error").count() == 0 and visitor.page.locator("main .panel").count() > 0
+
+
+@pytest.mark.parametrize("shape", list(MODELS))
+def test_every_view_works_for_every_shape(visit: Visit, shape: str) -> None:
+    visitor = visit(MODELS[shape]())
+    for text in (TEXT, ""):  # with 1 token, where the beginning stands alone
+        for view in VIEWS:
+            visitor.go(view, text=text)
+            shown = visitor.page.locator("main").inner_text()
+            assert is_fine(visitor) or "There is nothing to translate." in shown, f"{view}, {text!r}: {shown}"
+
+
+def test_a_model_without_a_head(visit: Visit) -> None:
+    words = tokenizer("word")
+    config = ModelConfig(shape="encoder", head="none", vocabulary=words.size, d=24, h=3, encoder_blocks=2)
+    visitor = visit(Model(Checkpoint(build(config), words)))
+    for view in VIEWS:
+        visitor.go(view, text=TEXT)
+        assert is_fine(visitor), view
+
+
+def test_every_view_with_512_tokens(visit: Visit) -> None:
+    letters = Tokenizer.train(["text"], TokenizerConfig(kind="byte"))
+    config = ModelConfig(vocabulary=letters.size, d=24, h=2, decoder_blocks=6, context=512)
+    visitor = visit(Model(Checkpoint(build(config), letters)))
+    text = ("The chicken did not cross the road because it was too tired. " * 9)[:511]
+    for view in VIEWS:
+        if view == "generation":
+            continue  # 512 tokens fill the context: there is no room to write, which is said
+        visitor.go(view, text=text)
+        assert is_fine(visitor), view
+    visitor.go("generation", text=text)
+    assert "but this model has room for 510 of them" in visitor.page.locator(".error").inner_text()
+    visitor.go("text", text=text + "more")
+    assert "516 tokens, but 512 is the model's context" in visitor.page.locator(".error").inner_text()
+
+
+@pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_texts_are_texts(visit: Visit, hostile: str) -> None:
+    context = 20_000 if len(hostile) > 100 else 256
+    words = Tokenizer.train([hostile, "the cat"] * 3, TokenizerConfig(kind="word", minimum_frequency=1))
+    sizes: dict[str, Any] = {
+        "vocabulary": words.size,
+        "d": 16,
+        "h": 2,
+        "encoder_blocks": 1,
+        "context": context,
+    }
+    model = build(ModelConfig(shape="encoder", head="classifier", classes=2, **sizes))
+    visitor = visit(Model(Checkpoint(model, words, labels=[hostile[:300], "good"])))
+    visitor.go("text", text=f"{hostile} the cat")
+    for view in ("text", "attention", "heads", "links", "residual", "classifier", "embeddings"):
+        visitor.click_view(view)
+        assert is_fine(visitor), visitor.page.locator("main").inner_text()
+        assert visitor.page.locator("main img, main script, main iframe").count() == 0
+    shown = visitor.page.locator("main").inner_text()
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x00-\x08\x1b]", shown)
+    assert visitor.page.evaluate("document.documentElement.scrollWidth") <= 1440
+
+
+def test_a_changed_text_is_read_again_and_stands_in_the_address(visit: Visit) -> None:
+    visitor = visit(MODELS["decoder"]())
+    visitor.go("attention")
+    box = visitor.page.locator('[data-key="field text"]')
+    box.fill("he is old")
+    visitor.act(lambda: box.press("Enter"))
+    assert "text=he+is+old" in visitor.page.url
+    A = MODELS["decoder"]().trace("he is old")["decoder.0.self.weights"][0, 0]
+    assert torch.tensor(visitor.matrix("softmax")) == pytest.approx(A.flatten(), abs=1e-6)
+
+
+def test_a_link_shows_what_was_on_screen(visit: Visit) -> None:
+    model = MODELS["decoder"]()
+    visitor = visit(model)
+    visitor.go("attention", text=TEXT)
+    page = visitor.page
+    visitor.act(lambda: page.locator('[data-key="head 2"]').click())
+    visitor.act(lambda: page.locator('[data-key="choose attention"]').select_option("decoder.1.self"))
+    canvas = page.locator('[data-name="softmax"] canvas').first
+    box = canvas.bounding_box()
+    assert box is not None
+    visitor.act(lambda: canvas.click(position={"x": box["width"] * 0.35, "y": box["height"] * 0.8}))
+    before, link = page.locator("main").inner_text(), page.url
+    derived = page.locator("#side").inner_text()
+    page.goto("about:blank")
+    page.goto(link)
+    visitor.settle()
+    assert page.locator("main").inner_text() == before
+    assert page.locator("#side").inner_text() == derived
+    assert "at=decoder.1.self" in unquote(link)
+
+
+def test_a_walk_through_all_views_by_keyboard(visit: Visit) -> None:
+    visitor = visit(MODELS["encoder-decoder"]())
+    visitor.go("text", text=TEXT)
+    page = visitor.page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the view"
+    for view in VIEWS[1:]:
+        for _ in range(40):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.dataset.key") == f"view {view}":
+                break
+        visitor.act(lambda: page.keyboard.press("Enter"))
+        assert page.locator('#views [aria-current="page"]').get_attribute("data-key") == f"view {view}"
+        page.evaluate("document.activeElement.blur(); window.getSelection().removeAllRanges()")
+        reached = set()
+        page.locator(f'[data-key="view {view}"]').focus()
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            reached.add(page.evaluate("document.activeElement.closest('main') !== null"))
+            if True in reached:
+                break
+        assert True in reached, view
+        page.locator('[data-key="view text"]').focus()
+
+
+def test_arrow_keys_move_through_a_matrix(visit: Visit) -> None:
+    visitor = visit(MODELS["decoder"]())
+    visitor.go("attention", text=TEXT, q=5, k=3)
+    page = visitor.page
+    page.locator('[data-key="matrix softmax"]').focus()
+    visitor.act(lambda: page.keyboard.press("ArrowUp"))
+    visitor.act(lambda: page.keyboard.press("ArrowLeft"))
+    assert {"q=4", "k=2"} <= set(page.url.partition("#")[2].split("&"))
+    assert page.evaluate("document.activeElement.dataset.key") == "matrix softmax"
+    visitor.act(lambda: page.keyboard.press("Enter"))
+    A = MODELS["decoder"]().trace(TEXT)["decoder.0.self.weights"][0, 0, 4, 2]
+    captured = page.locator("[data-panel=derivation]").get_attribute("data-captured")
+    assert float(captured or "nan") == pytest.approx(float(A))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_an_audit_finds_nothing_serious(browser: Browser, visit: Visit, theme: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    for shape in MODELS:
+        visitor = visit(MODELS[shape](), color_scheme=theme, bypass_csp=True)  # the auditor is a script
+        for view in VIEWS:
+            visitor.go(view, text=TEXT, **({"cell": "weights:3:1"} if view == "attention" else {}))
+            found = Axe().run(visitor.page).response["violations"]
+            serious = [
+                f"{entry['id']}: {entry['help']} {[node['html'][:160] for node in entry['nodes'][:3]]}"
+                for entry in found
+                if entry["impact"] in ("serious", "critical")
+            ]
+            assert serious == [], f"{shape}, {view}"
+
+
+@pytest.mark.parametrize("size", [1, 1.6])
+def test_it_fits_a_small_screen_and_a_projector(visit: Visit, size: float) -> None:
+    visitor = visit(MODELS["encoder-decoder"](), viewport={"width": 1024, "height": 768})
+    visitor.go("text", text=TEXT)
+    for _ in range([1, 1.15, 1.3, 1.6].index(size)):
+        visitor.act(lambda: visitor.page.get_by_role("button", name="Text size").click())
+    for view in VIEWS:
+        visitor.go(view, text=TEXT)
+        assert visitor.page.evaluate("document.documentElement.scrollWidth") <= 1024, view
+
+
+def test_a_service_that_is_gone_is_said(visit: Visit) -> None:
+    visitor = visit(Model(language_model("word")))
+    visitor.go("attention", text=TEXT)
+    visitor.page.route("**/api/passes", lambda route: route.abort())
+    visitor.act(lambda: visitor.page.evaluate("location.hash = 'view=attention&text=another'"))
+    assert "Is `clearhead explore` still running?" in visitor.page.locator(".error").inner_text()
+    visitor.faults = [fault for fault in visitor.faults if "ERR_FAILED" not in fault]
+
+
+def test_a_pass_that_expired_is_asked_for_again(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    visitor = visit(Model(language_model("word")))
+    visitor.go("attention", text=TEXT)
+    seen: list[str] = []
+
+    def expire(route: Any) -> None:
+        seen.append(route.request.url)
+        if len(seen) == 1:
+            route.fulfill(
+                status=404, content_type="application/json", body='{"error": "This pass is no longer kept."}'
+            )
+        else:
+            route.continue_()
+
+    visitor.page.route("**/heads?*", expire)
+    visitor.go("heads", text=TEXT)
+    assert is_fine(visitor)
+    assert len(seen) == 2
+    visitor.faults = [fault for fault in visitor.faults if "404" not in fault]
