@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from clearhead import checkpoint as folder
 from clearhead.checkpoint import Checkpoint
 from clearhead.config.model import ModelConfig
 from clearhead.inspection.check import check
@@ -70,6 +71,27 @@ def test_a_number_that_is_none_is_noticed_wherever_it_stands() -> None:
 def held(model: Model) -> set[str]:
     """The laws that hold for what a model computes."""
     return {law.name for law in check(Checkpoint(model)) if law.holds} - {"saved = loaded"}
+
+
+def test_what_is_saved_and_loaded_is_compared_bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_kept(model: Model) -> bool:
+        return next(law.holds for law in check(Checkpoint(model)) if law.name == "saved = loaded")
+
+    model = build(ModelConfig.model_validate(SMALL))
+    first = next(model.parameters())
+    with torch.no_grad():
+        first[0, 0], first[0, 1] = torch.nan, -0.0
+    assert is_kept(model)  # a number that is none comes back as it was
+    whole = folder.load
+
+    def careless(place: str, dtype: torch.dtype) -> Checkpoint:
+        found = whole(place, dtype)
+        with torch.no_grad():
+            next(found.module.parameters())[0, 1] = 0.0
+        return found
+
+    monkeypatch.setattr(folder, "load", careless)
+    assert not is_kept(model)  # equal as a number, but not the same
 
 
 def test_weights_that_are_not_a_number_break_the_laws() -> None:
