@@ -23,6 +23,12 @@ def test_a_link_that_leads_out_is_refused(tmp_path: Path) -> None:
         Folder(inner).find("1_Pooling/secret.json")
 
 
+@pytest.mark.parametrize("name", ["/etc/passwd", "../x", "a/../../x"])
+def test_a_name_that_leads_out_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="leads out of"):
+        Folder(tmp_path).find(name)
+
+
 def test_links_of_the_hubs_cache_are_followed(tmp_path: Path) -> None:
     snapshot, blobs = tmp_path / "models--a--b" / "snapshots" / "0123", tmp_path / "models--a--b" / "blobs"
     snapshot.mkdir(parents=True)

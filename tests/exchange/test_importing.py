@@ -88,6 +88,14 @@ def test_labels_come_along(tmp_path: Path) -> None:
         import_model(folder, tmp_path / "other")
 
 
+def test_several_classes_for_a_text_are_refused(tmp_path: Path) -> None:
+    folder = written("BertForSequenceClassification", tmp_path / "theirs")
+    change(folder / "config.json", problem_type="multi_label_classification")
+    with pytest.raises(ConfigError, match=r"problem_type = 'multi_label_classification' .*\n.*--head none"):
+        import_model(folder, tmp_path / "ours")
+    assert import_model(folder, tmp_path / "ours", head="none").config.head == "none"
+
+
 def other_shape(folder: Path) -> None:
     weights = load_file(folder / "model.safetensors")
     weights["transformer.wpe.weight"] = torch.zeros(39, 30)
@@ -140,10 +148,6 @@ BROKEN: dict[str, tuple[Any, str]] = {
         "model_type = None cannot be",
     ),
     "blocks": (lambda folder: change(folder / "config.json", n_layer=4), "The weights lack transformer.h.3"),
-    "problem": (
-        lambda folder: change(folder / "config.json", problem_type="multi_label_classification"),
-        "problem_type = 'multi_label_classification' has no counterpart here",
-    ),
     "no JSON": (lambda folder: (folder / "config.json").write_text("{"), "is not valid JSON"),
     "no config": (lambda folder: (folder / "config.json").unlink(), "config.json is missing or empty"),
     "tokenizer": (lambda folder: (folder / "tokenizer.json").write_text("{}"), "tokenizer.json is broken"),

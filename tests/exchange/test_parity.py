@@ -87,6 +87,19 @@ def test_a_decoder_has_their_logits_through_the_cache(name: str) -> None:
     assert_equal(logits, both.theirs(tokens).logits)
 
 
+@pytest.mark.parametrize("name", [*DECODERS, *ENCODERS])
+@torch.no_grad()
+def test_the_longest_text_has_their_output(name: str) -> None:
+    both = pair(name)
+    assert both.ours.config.context is not None
+    tokens = ids(both.ours.config.context)[:1]
+    if both.ours.config.head == "none":
+        assert isinstance(both.ours, Encoder)
+        assert_equal(both.ours.vectors(tokens), both.theirs(tokens).last_hidden_state)
+    else:
+        assert_equal(both.ours(tokens), both.theirs(tokens).logits)
+
+
 @pytest.mark.parametrize("name", CLASSIFIERS)
 @torch.no_grad()
 def test_a_causal_classifier_has_their_logits(name: str) -> None:

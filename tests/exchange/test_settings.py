@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.config.model import Head, ModelConfig, RotaryScaling
 from clearhead.errors import ConfigError
 from clearhead.exchange.families import FAMILIES, config_from
+from clearhead.models.build import SHAPES
 
 GPT2 = {
     "model_type": "gpt2",
@@ -266,6 +268,128 @@ def test_roberta_counts_positions_from_the_row_after_padding() -> None:
 )
 def test_a_mistral_has_a_window_unless_it_says_null(keys: dict[str, Any], window: int | None) -> None:
     assert config_from(EXAMPLES["mistral"] | keys).window == window
+
+
+# Configs as they are published, without what says nothing about the model, and the weights that are known of each.
+PUBLISHED: dict[str, tuple[int, dict[str, Any]]] = {
+    "gpt2": (
+        124_439_808,
+        {
+            "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "activation_function": "gelu_new",
+            "layer_norm_epsilon": 1e-05, "n_ctx": 1024, "n_embd": 768, "n_head": 12, "n_layer": 12,
+            "n_positions": 1024, "summary_type": "cls_index", "vocab_size": 50257,
+        },
+    ),
+    "Llama-2-7B": (
+        6_738_415_616,
+        {
+            "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_act": "silu",
+            "hidden_size": 4096, "intermediate_size": 11008, "max_position_embeddings": 4096,
+            "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 32, "pretraining_tp": 1,
+            "rms_norm_eps": 1e-05, "rope_scaling": None, "tie_word_embeddings": False, "vocab_size": 32000,
+        },
+    ),
+    "Llama-3.2-1B": (
+        1_235_814_400,
+        {
+            "model_type": "llama", "architectures": ["LlamaForCausalLM"], "attention_bias": False,
+            "head_dim": 64, "hidden_act": "silu", "hidden_size": 2048, "intermediate_size": 8192,
+            "max_position_embeddings": 131072, "mlp_bias": False, "num_attention_heads": 32,
+            "num_hidden_layers": 16, "num_key_value_heads": 8, "rms_norm_eps": 1e-05, "rope_theta": 500000.0,
+            "rope_scaling": {
+                "factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+                "original_max_position_embeddings": 8192, "rope_type": "llama3",
+            },
+            "tie_word_embeddings": True, "vocab_size": 128256,
+        },
+    ),
+    "SmolLM-135M": (
+        134_515_008,
+        {
+            "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_act": "silu",
+            "hidden_size": 576, "intermediate_size": 1536, "max_position_embeddings": 2048,
+            "num_attention_heads": 9, "num_hidden_layers": 30, "num_key_value_heads": 3, "rms_norm_eps": 1e-05,
+            "rope_scaling": None, "rope_theta": 10000.0, "tie_word_embeddings": True, "vocab_size": 49152,
+        },
+    ),
+    "Mistral-7B": (
+        7_241_732_096,
+        {
+            "model_type": "mistral", "architectures": ["MistralForCausalLM"], "hidden_act": "silu",
+            "hidden_size": 4096, "intermediate_size": 14336, "max_position_embeddings": 32768,
+            "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8, "rms_norm_eps": 1e-05,
+            "rope_theta": 10000.0, "sliding_window": 4096, "tie_word_embeddings": False, "vocab_size": 32000,
+        },
+    ),
+    "Qwen2.5-0.5B": (
+        494_032_768,
+        {
+            "model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "hidden_act": "silu",
+            "hidden_size": 896, "intermediate_size": 4864, "max_position_embeddings": 32768,
+            "max_window_layers": 24, "num_attention_heads": 14, "num_hidden_layers": 24,
+            "num_key_value_heads": 2, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "sliding_window": 32768,
+            "tie_word_embeddings": True, "use_mrope": False, "use_sliding_window": False, "vocab_size": 151936,
+        },
+    ),
+    "Qwen3-0.6B": (
+        596_049_920,
+        {
+            "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "attention_bias": False,
+            "head_dim": 128, "hidden_act": "silu", "hidden_size": 1024, "intermediate_size": 3072,
+            "max_position_embeddings": 40960, "max_window_layers": 28, "num_attention_heads": 16,
+            "num_hidden_layers": 28, "num_key_value_heads": 8, "rms_norm_eps": 1e-06, "rope_scaling": None,
+            "rope_theta": 1000000, "sliding_window": None, "tie_word_embeddings": True,
+            "use_sliding_window": False, "vocab_size": 151936,
+        },
+    ),
+    "bert-base-uncased": (
+        109_514_298,
+        {
+            "model_type": "bert", "architectures": ["BertForMaskedLM"], "attention_probs_dropout_prob": 0.1,
+            "gradient_checkpointing": False, "hidden_act": "gelu", "hidden_dropout_prob": 0.1,
+            "hidden_size": 768, "intermediate_size": 3072, "layer_norm_eps": 1e-12,
+            "max_position_embeddings": 512, "num_attention_heads": 12, "num_hidden_layers": 12,
+            "pad_token_id": 0, "position_embedding_type": "absolute", "type_vocab_size": 2, "vocab_size": 30522,
+        },
+    ),
+    "roberta-base": (
+        124_697_433,
+        {
+            "model_type": "roberta", "architectures": ["RobertaForMaskedLM"], "hidden_act": "gelu",
+            "attention_probs_dropout_prob": 0.1, "hidden_dropout_prob": 0.1, "hidden_size": 768,
+            "intermediate_size": 3072, "layer_norm_eps": 1e-05, "max_position_embeddings": 514,
+            "num_attention_heads": 12, "num_hidden_layers": 12, "pad_token_id": 1, "type_vocab_size": 1,
+            "vocab_size": 50265,
+        },
+    ),
+    "distilbert-base-uncased": (
+        66_985_530,
+        {
+            "model_type": "distilbert", "architectures": ["DistilBertForMaskedLM"], "activation": "gelu",
+            "attention_dropout": 0.1, "dim": 768, "dropout": 0.1, "hidden_dim": 3072,
+            "max_position_embeddings": 512, "n_heads": 12, "n_layers": 6, "sinusoidal_pos_embds": False,
+            "tie_weights_": True, "vocab_size": 30522,
+        },
+    ),
+    "t5-small": (
+        60_506_624,
+        {
+            "model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "d_ff": 2048, "d_kv": 64,
+            "d_model": 512, "decoder_start_token_id": 0, "dropout_rate": 0.1, "is_encoder_decoder": True,
+            "layer_norm_epsilon": 1e-06, "n_positions": 512, "num_heads": 8, "num_layers": 6,
+            "relative_attention_num_buckets": 32, "vocab_size": 32128,
+        },
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_configs_make_models_of_the_known_size(name: str) -> None:
+    count, config = PUBLISHED[name]
+    ours = config_from(config)
+    with torch.device("meta"):
+        model = SHAPES[ours.shape](ours)
+    assert sum(weight.numel() for weight in model.parameters()) == count
 
 
 REFUSED = [

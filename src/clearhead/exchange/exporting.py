@@ -231,6 +231,8 @@ def write_tokenizer(place: Path, tokenizer: Tokenizer, config: ModelConfig) -> N
 def template(tokenizer: Tokenizer, config: ModelConfig) -> dict[str, Any] | None:
     """What is put around a text: a beginning before a prompt, beginning and end around what is read."""
     specials = tokenizer.specials
+    if specials.begin is specials.end is specials.separator is None:
+        return None
     is_prompt = config.shape == "decoder" and config.head != "classifier"
     frame = Frame(document_frame(specials).before) if is_prompt else input_frame(specials)
     before, after = frame.before, frame.after

@@ -30,6 +30,8 @@ class Folder:
     def find(self, name: str) -> Path | None:
         """The file of this name, or None where there is none; refused where it lies elsewhere."""
         place = self.path / name
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise CheckpointError(f"{name} leads out of {self.path}.\nOnly files of the folder are read.")
         if not os.path.lexists(place):
             return None
         real = place.resolve()

@@ -92,22 +92,22 @@ def from_folder(path: Path, where: str, allow_pickle: bool, head: Head | None) -
     folder = Folder(path)
     config = folder.config()
     family_of(config)
-    check_problem(config)
     weights = find_weights(folder, allow_pickle)
     ours = config_from(config, head, weights)
+    check_problem(config, ours)
     if ours.head == "none":
         ours = ours.replace(**sentence_settings(folder))
     tokenizers = find_tokenizers(folder, config, ours)
     return Foreign(where, str(config["model_type"]), ours, weights, tokenizers, labels_of(config, ours))
 
 
-def check_problem(config: Mapping[str, Any]) -> None:
+def check_problem(config: Mapping[str, Any], ours: ModelConfig) -> None:
     """Refuses a head that is no choice among classes."""
     problem = config.get("problem_type")
-    if problem not in (None, "single_label_classification"):
+    if ours.head == "classifier" and problem not in (None, "single_label_classification"):
         raise ConfigError(
             f"config.json: problem_type = {problem!r} has no counterpart here, where a text has one class.\n"
-            "Bring the model in with --head none, and delete problem_type."
+            "Bring the model in without its head: --head none."
         )
 
 

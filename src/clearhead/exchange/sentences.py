@@ -4,6 +4,7 @@
 here (`pool`, `unit_length`); whatever else stands there would change the vectors and is refused.
 """
 
+from pathlib import PurePosixPath
 from typing import Any, get_args
 
 from clearhead.config.model import ModelConfig, Pool
@@ -37,7 +38,7 @@ def sentence_settings(folder: Folder) -> dict[str, Any]:
         raise ConfigError(
             f"{folder.path / MODULES}: the transformer stands in {kinds[0][1]}.\nImport that folder."
         )
-    pooling = folder.table(f"{kinds[1][1]}/config.json")
+    pooling = folder.table(str(PurePosixPath(kinds[1][1]) / "config.json"))
     return {"pool": pool_of(pooling), "unit_length": "Normalize" in names}
 
 
@@ -50,7 +51,7 @@ def kind_of(module: Any) -> tuple[str, str]:
             f"{MODULES}: the module {kind!r} is code of its own.\nSuch code is not run here; only modules of "
             "sentence-transformers are known."
         )
-    if not isinstance(path, str) or ".." in path or path.startswith("/") or "\\" in path or "\0" in path:
+    if not isinstance(path, str) or ".." in path or path.startswith("/") or {"\\", "\0"} & set(path):
         raise ConfigError(f"{MODULES}: {path!r} is not a folder of the model.")
     return kind.rpartition(".")[2], path
 
