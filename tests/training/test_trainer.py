@@ -381,6 +381,20 @@ def test_an_evaluation_is_of_the_average(tmp_path: Path) -> None:
     with trainer.average.applied():
         averaged, _, _ = validate(trainer.model, trainer.validation, trainer.device)
     assert record.validation_loss == averaged != newest
+    assert int(trainer.average.state()["exponential.steps"]) == trainer.step  # every step went into it
+
+
+def test_the_weights_of_every_evaluation_go_into_the_average_of_the_last(tmp_path: Path) -> None:
+    trainer = make_trainer("translate", tmp_path, average="last", average_last=2, evaluate_every=1)
+    seen = []
+    for record in trainer.train():
+        if isinstance(record, EvaluationRecord):
+            seen.append(torch.cat([weight.detach().flatten() for weight in trainer.model.parameters()]))
+    mean = trainer.average.mean()
+    assert mean is not None
+    assert torch.allclose(
+        torch.cat([weight.flatten() for weight in mean]), (seen[-1] + seen[-2]) / 2, atol=1e-6
+    )
 
 
 def test_an_evaluation_that_is_no_number_is_never_the_best(tmp_path: Path) -> None:
