@@ -21,6 +21,7 @@ from clearhead.models.build import Model, build
 from clearhead.models.encoder import Encoder
 from clearhead.text.tokenizer import Tokenizer
 from tests.exchange.tiny import ALL, TOKENS, pair
+from tests.text.foreign import written
 
 N, M = 11, 9
 TEXTS = ["The chicken did not cross the road.", "Tengo un coche. ¿Y tú?", "12 words, or 13!"] * 3
@@ -84,6 +85,7 @@ HERE: dict[str, tuple[str, set[str], dict[str, Any]]] = {  # family, what is add
     "the default with biases": ("llama", {"feedforward"}, {"feedforward_bias": True, "feedforward": "silu"}),
     "Llama": ("llama", set(), {"feedforward": "swiglu", "h_kv": 2, "tied": False}),
     "a bias of W_q": ("llama", {"attention_bias"}, {"feedforward": "swiglu", "attention_bias": "q"}),
+    "biases of q, k and v": ("qwen2", set(), {"feedforward": "swiglu", "attention_bias": "qkv"}),
     "a window": ("mistral", set(), {"feedforward": "swiglu", "window": 5}),
     "norms of q and k": ("qwen3", set(), {"feedforward": "geglu", "query_key_norm": True, "h_kv": 1}),
     "GPT without biases": (
@@ -195,20 +197,27 @@ def test_a_feedforward_that_no_family_has_is_named() -> None:
 KINDS = ["bpe", "unigram", "wordpiece", "word", "character", "byte"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("shape", ["decoder", "encoder"])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        *((kind, "Llama") for kind in KINDS),
+        *((kind, "vectors") for kind in KINDS),
+        *(("bpe", name) for name in HERE if name not in ("Llama", "vectors")),
+        ("unigram", "biases of q, k and v"),
+    ],
+)
 def test_a_tokenizer_of_ours_is_loaded_and_frames_a_text_as_ours_does(
-    kind: Any, shape: str, tmp_path: Path
+    kind: Any, name: str, tmp_path: Path
 ) -> None:
     tokenizer = Tokenizer.train(TEXTS, TokenizerConfig(kind=kind, vocabulary=320))
-    changes = HERE["Llama" if shape == "decoder" else "vectors"][2] | {"vocabulary": tokenizer.size}
-    model = randomised(made_here(changes))
+    model = randomised(made_here(HERE[name][2] | {"vocabulary": tokenizer.size}))
     checkpoint.save(tmp_path / "ours", Checkpoint(model, tokenizer))
-    export_model(tmp_path / "ours", tmp_path / "theirs")
+    made = export_model(tmp_path / "ours", tmp_path / "theirs")
+    assert (made.family == HERE[name][0]) == (name != "biases of q, k and v")
     other = hf.AutoTokenizer.from_pretrained(tmp_path / "theirs")
     specials = tokenizer.specials
     for text in [*TEXTS[:3], "", "é x  y"]:
-        after = [specials.end] if shape == "encoder" else []
+        after = [] if model.config.shape == "decoder" else [specials.end]
         assert other(text)["input_ids"] == [specials.begin, *tokenizer.encode(text), *after]
         bare = tokenizer.encode(text)
         assert other.decode(bare, skip_special_tokens=True) == tokenizer.decode(bare)
@@ -219,6 +228,24 @@ def test_a_tokenizer_of_ours_is_loaded_and_frames_a_text_as_ours_does(
     assert again is not None
     assert again.specials == specials
     assert again.encode(TEXTS[0]) == tokenizer.encode(TEXTS[0])
+
+
+@pytest.mark.parametrize("style", ["qwen2", "gpt2"])
+def test_a_tokenizer_that_would_be_made_anew_is_written_for_another_family(
+    style: str, tmp_path: Path
+) -> None:
+    """For a Qwen 2 `transformers` takes only pieces and merges from tokenizer.json, and cuts words as Qwen does."""
+    tokenizer = Tokenizer(written(style))
+    changes = HERE["biases of q, k and v"][2] | {"vocabulary": tokenizer.size}
+    checkpoint.save(tmp_path / "ours", Checkpoint(randomised(made_here(changes)), tokenizer))
+    made = export_model(tmp_path / "ours", tmp_path / "theirs")
+    assert (made.family, set(made.added)) == {
+        "qwen2": ("qwen2", set()),
+        "gpt2": ("llama", {"attention_bias"}),
+    }[style]
+    other = hf.AutoTokenizer.from_pretrained(tmp_path / "theirs")
+    for text in [*TEXTS[:3], "a1b22 \n\n x"]:
+        assert other(text, add_special_tokens=False)["input_ids"] == tokenizer.encode(text)
 
 
 def test_two_tokenizers_stand_in_two_folders(tmp_path: Path) -> None:

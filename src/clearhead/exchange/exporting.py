@@ -40,11 +40,13 @@ from clearhead.exchange.tokens import TARGET
 from clearhead.exchange.vocabularies import SETTINGS
 from clearhead.exchange.writing import copy_span, header, kind_of, write_tensor
 from clearhead.models.build import SHAPES, Model
+from clearhead.text.fast import QWEN
 from clearhead.text.tokenizer import Tokenizer
 
 # The key of `tokenizer_config.json` for each role, in models that write and in those that read.
 OF_WRITERS = {"begin": "bos_token", "end": "eos_token", "separator": "sep_token"}
 OF_READERS = {"begin": "cls_token", "end": "sep_token"}
+ONES = "ones"  # where the numbers of a tensor come from that ours lacks
 OF_ALL = {"padding": "pad_token", "unknown": "unk_token", "mask": "mask_token"}
 
 
@@ -53,12 +55,12 @@ def export_model(folder: str | Path, out: str | Path) -> Expression:
     folder, out = find(Path(folder)), Path(out)
     check_free(out)
     config = read_config(folder)
-    made = express(config)
+    target, source = tokenizers_of(folder)
+    made = express(config, without=unfit(source or target))
     check_file(folder / WEIGHTS)
     held = read_safetensors(folder / WEIGHTS)
     with safe_open(folder / WEIGHTS, framework="pt") as file:
         check_names(folder / WEIGHTS, file, empty(config))
-    target, source = tokenizers_of(folder)
     check_padding(made, source or target)
     settings = numbers_of(config, target) | made.config | labels_of(folder, config)
     settings["dtype"] = str(next(iter(held.values())).dtype).removeprefix("torch.")
@@ -76,7 +78,7 @@ def export_model(folder: str | Path, out: str | Path) -> Expression:
 
 def write_around(place: Path, folder: Path, config: ModelConfig) -> None:
     """How vectors are made, and the card."""
-    if config.head == "none" and config.shape == "encoder":
+    if config.head == "none":
         for name, content in sentence_files(config).items():
             write(place / name, content)
     if (folder / CARD).exists():
@@ -135,9 +137,6 @@ def their_tensor(
     return Stored(shape, dtype, read)
 
 
-ONES = "ones"
-
-
 def ungated(name: str) -> str:
     """Where the numbers of a new gate come from: W_g is our W_1, and the other side is 0 x + 1."""
     if ".ffn.W_g." in name:
@@ -163,6 +162,13 @@ def tokenizers_of(folder: Path) -> tuple[Tokenizer | None, Tokenizer | None]:
         for name in (TOKENIZER, SOURCE_TOKENIZER)
     ]
     return found[0], found[1]
+
+
+def unfit(tokenizer: Tokenizer | None) -> tuple[str, ...]:
+    """Families whose tokenizer `transformers` makes anew from pieces and merges, whatever `tokenizer.json` says."""
+    if tokenizer is None or json.dumps(QWEN) in json.dumps(json.loads(tokenizer.document)["pre_tokenizer"]):
+        return ()
+    return ("qwen2",)
 
 
 def check_padding(made: Expression, tokenizer: Tokenizer | None) -> None:

@@ -5,6 +5,7 @@ where nothing has changed. It also fits where it only has more, and numbers can 
 segments of zeros, or a gate whose other side is always 1. Otherwise the nearest one is named.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,9 +75,10 @@ class Expression:
     added: dict[str, Any]  # settings that only theirs has, for which numbers stand
 
 
-def express(config: ModelConfig) -> Expression:
+def express(config: ModelConfig, without: Collection[str] = ()) -> Expression:
     """The family that can say it; refused with the nearest one where none can."""
-    found = [made for name in BY_SHAPE[config.shape] if (made := expressed(config, name))]
+    names = [name for name in BY_SHAPE[config.shape] if name not in without]
+    found = [made for name in names if (made := expressed(config, name))]
     if not found:
         raise ConfigError(
             f"No family of Hugging Face has a model of shape {config.shape!r} with d = {config.d}, h = "
