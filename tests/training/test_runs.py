@@ -1,0 +1,180 @@
+"""A run folder holds what it promises, and a run that was killed ends as if it had not been."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from clearhead import checkpoint as folder
+from clearhead.config.run import RunConfig
+from clearhead.errors import ConfigError
+from clearhead.models.build import build
+from clearhead.training.history import History, read_log
+from clearhead.training.runs import Run, make_run, take_weights
+from clearhead.training.trainer import EvaluationRecord, StepRecord
+from tests.training.small import small_run
+from tests.training.test_snapshots import facts
+from tests.training.trainers import TASKS, configured
+
+MODEL_FILES = {"config.json", "model.safetensors", "tokenizer.json", "card.md"}
+
+
+def weights_in(place: Path) -> bytes:
+    return (place / "model.safetensors").read_bytes()
+
+
+def told(history: History) -> list[Any]:
+    """What of a log does not depend on the clock."""
+    return [*map(facts, history.steps), *map(facts, history.evaluations), *history.samples]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_run_leaves_the_folder_of_design(task: str, tmp_path: Path) -> None:
+    run = small_run(task, tmp_path, checkpoint_every=2, keep_checkpoints=2, samples=1)
+    given = list(run.train())
+    found = {path.name for path in run.out.iterdir()} - {"tensorboard"}
+    assert found == {"recipe.toml", "log.jsonl", "checkpoints", "best", "last", "report.html"}
+    assert {path.name for path in (run.out / "checkpoints").iterdir()} == {"step-4", "step-6"}
+    for name in ("best", "last"):
+        files = {path.name for path in (run.out / name).iterdir()}
+        assert files - {"tokenizer-source.json", "labels.json"} == MODEL_FILES
+        assert ("labels.json" in files) is (task == "classify")
+    assert run.is_done
+    log = read_log(run.out / "log.jsonl")
+    assert log == run.history
+    assert sorted(map(repr, given)) == sorted(map(repr, (*log.steps, *log.evaluations, *log.samples)))
+    assert [record.step for record in log.evaluations] == [3, 6]
+    for path in run.out.rglob("*"):
+        assert path.is_dir() or path.suffix in (".json", ".jsonl", ".safetensors", ".toml", ".md", ".html") or (
+            "tensorboard" in path.parts
+        )  # fmt: skip
+
+
+def test_the_last_model_is_the_one_that_was_trained(tmp_path: Path) -> None:
+    run = small_run("translate", tmp_path, average="exponential")
+    list(run.train())
+    assert run.trainer is not None
+    kept = folder.load(run.out / "last").module
+    with run.trainer.average.applied():
+        for (name, mine), (other, theirs) in zip(
+            run.model.named_parameters(), kept.named_parameters(), strict=True
+        ):
+            assert name == other
+            assert torch.equal(mine, theirs)  # the average, not the newest
+
+
+def test_the_best_model_is_that_of_the_smallest_loss(tmp_path: Path) -> None:
+    run = small_run("translate", tmp_path, evaluate_every=1)
+    at_step, losses = {}, {}
+    for record in run.train():
+        if isinstance(record, EvaluationRecord):
+            at_step[record.step] = {name: w.detach().clone() for name, w in run.model.named_parameters()}
+            losses[record.step] = record.validation_loss
+    best = min(losses, key=losses.__getitem__)
+    stored = load_file(run.out / "best" / "model.safetensors")
+    assert all(torch.equal(stored[name], weight) for name, weight in at_step[best].items())
+
+
+def test_the_recipe_of_a_run_says_steps(tmp_path: Path) -> None:
+    run = small_run("translate", tmp_path, steps=None, epochs=2.0)
+    run.notes = ["model.d = 8: small"]
+    batches = run.data.batches("train", 256).count(0)
+    assert run.plan.steps == round(2 * batches)
+    next(iter(run.train()))
+    again = RunConfig.read(run.out / "recipe.toml")
+    assert (again.training.steps, again.training.epochs, again.training.minutes) == (
+        run.plan.steps,
+        None,
+        None,
+    )
+    assert again == run.config
+    assert (run.out / "recipe.toml").read_text().startswith("# model.d = 8: small\n")
+
+
+def test_a_plan_writes_nothing(tmp_path: Path) -> None:
+    run = small_run("translate", tmp_path)
+    assert not run.out.exists()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_run_that_was_killed_ends_with_the_same_bits(task: str, tmp_path: Path) -> None:
+    config = configured(task, tmp_path, {"dropout": 0.2}, average="exponential", samples=1)
+    whole = make_run(config, tmp_path / "whole")
+    list(whole.train())
+    killed = make_run(config, tmp_path / "parts")
+    records = killed.train()
+    for record in records:
+        if isinstance(record, StepRecord) and record.step == 5:
+            break
+    records.close()  # type: ignore[attr-defined]
+    assert [path.name for path in (killed.out / "checkpoints").iterdir()] == ["step-3"]
+    torch.manual_seed(99)
+    again = make_run(RunConfig.read(killed.out / "recipe.toml"), killed.out)
+    list(again.train(resume=True))
+    for name in ("best", "last"):
+        assert weights_in(again.out / name) == weights_in(whole.out / name)
+    assert told(read_log(again.out / "log.jsonl")) == told(read_log(whole.out / "log.jsonl"))
+
+
+def test_samples_and_reports_do_not_change_what_is_learned(tmp_path: Path) -> None:
+    found = []
+    for samples in (0, 3):
+        config = configured("translate", tmp_path, {"dropout": 0.2}, samples=samples)
+        run = make_run(config, tmp_path / str(samples))
+        list(run.train())
+        found.append(weights_in(run.out / "last"))
+        assert len(run.history.samples) == 2 * samples
+    assert found[0] == found[1]
+
+
+def test_a_stop_leaves_a_checkpoint_and_no_last_model(tmp_path: Path) -> None:
+    run = small_run("translate", tmp_path, steps=50, evaluate_every=40)
+    for record in run.train():
+        if record.step == 4:
+            run.stop()
+    assert not run.is_done
+    assert run.step == 4
+    assert [path.name for path in (run.out / "checkpoints").iterdir()] == ["step-4"]
+    assert not (run.out / "last").exists()
+
+
+def test_the_numbers_of_the_best_model_are_kept(tmp_path: Path) -> None:
+    run = small_run("classify", tmp_path)
+    list(run.train())
+    quality = run.evaluate()
+    assert quality is not None
+    assert quality["split"] == "test"
+    assert json.loads((run.out / "quality.json").read_text()) == json.loads(json.dumps(quality))
+
+
+# Starting from another model.
+
+
+@pytest.mark.notes("N36")
+def test_weights_that_fit_are_taken_and_a_new_head_keeps_its_own(tmp_path: Path) -> None:
+    first = make_run(configured("masked-language-model", tmp_path / "a"), tmp_path / "first")
+    list(first.train())
+    config = configured("classify", tmp_path / "b", init_from=str(tmp_path / "first" / "last"))
+    second = make_run(config, tmp_path / "second")
+    fresh = dict(build(second.model.config, config.training.seed).named_parameters())
+    old = dict(folder.load(tmp_path / "first" / "last").module.named_parameters())
+    taken = [name for name in fresh if name in old]
+    assert any("blocks" in name for name in taken)
+    assert "head.out.weight" not in taken
+    for name, weight in second.model.named_parameters():
+        assert torch.equal(weight, old[name] if name in old else fresh[name])
+
+
+def test_a_model_of_other_sizes_to_start_from_is_refused(tmp_path: Path) -> None:
+    run: Run = small_run("translate", tmp_path)
+    other = build(run.model.config.replace(d=12, d_k=None, d_ff=None))
+    before = {name: weight.clone() for name, weight in run.model.named_parameters()}
+    with pytest.raises(ConfigError) as caught:
+        take_weights(run.model, other)
+    assert str(caught.value) == (
+        "training.init_from holds no weight that fits this model.\nUse the same d, h and blocks in [model]."
+    )
+    assert all(torch.equal(weight, before[name]) for name, weight in run.model.named_parameters())
