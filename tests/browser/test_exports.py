@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import re
 import subprocess
 import sys
@@ -76,13 +77,12 @@ def test_python_of_a_what_if_makes_the_same_pass(visit: Visit, tmp_path: Path) -
     visitor = visit(model)
     visitor.go("attention", text=TEXT, head=1, off="mask", mute="decoder.0.self.0", more="5,6")
     script = visitor.page.evaluate("document.querySelector('[data-panel=bench]').exports.python()")
-    script = script.replace("print(", "import json; print(json.dumps(").rstrip() + ".tolist()))"
-    script = script.replace("]).tolist()", "].tolist()")
+    script = script.replace("print(X)", "print(X.tolist())")
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, f"{script}\n{done.stderr}"
-    numbers = torch.tensor(eval(done.stdout))
+    numbers = torch.tensor(json.loads(done.stdout))
     assert torch.tensor(visitor.matrix("softmax")) == pytest.approx(numbers.flatten(), abs=1e-6)
 
 
@@ -111,9 +111,7 @@ def test_the_saved_page_opens_without_a_server(visit: Visit, browser: Browser, t
     assert torch.tensor(saved.matrix("softmax")) == pytest.approx(A.flatten(), abs=1e-6)
     assert page.locator("[data-panel=derivation]").count() == 1
     for view in VIEWS:
-        saved.act(
-            lambda view=view: page.locator(f'[data-key="view {view}"]').click()
-        ) if view != "attention" else None
+        saved.click_view(view)
         assert page.locator(".error").count() == 0, view
     saved.act(lambda: page.locator('[data-key="view attention"]').click())
     saved.act(lambda: page.locator('[data-key="head 2"]').click())

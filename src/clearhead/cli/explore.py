@@ -26,8 +26,9 @@ def explore(
     from clearhead.api import load
     from clearhead.serving.explorer import explorer_app
 
-    folder = find_model(model)
-    app = explorer_app(load(folder), folder.resolve().name, str(model))
+    folder = find_model(model).resolve()
+    name = folder.parent.name if folder.name in ("best", "last") else folder.name
+    app = explorer_app(load(folder), name, str(folder))
     with listen(port) as listener:
         address = f"http://{HOST}:{listener.getsockname()[1]}/"
         print(address, flush=True)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from clearhead.api import Model
+from clearhead.data.frames import Frame
 from clearhead.errors import InputError
 from clearhead.inspection.capture import Trace, capture, intervene, zero
 from clearhead.inspection.variants import without
@@ -88,20 +89,18 @@ class Passes:
     ) -> tuple[dict[str, list[int]], dict[str, list[ShownToken]], str | None]:
         """Ids and tokens by stack, framed as in training, and the model's own translation where it was used."""
         model = self.model
-        frame, tokenizer = model.reader.frame, model.reader.tokenizer
         name = "decoder" if model.config.shape == "decoder" else "encoder"
-        parts = {name: (question.text, tokenizer, frame.before, frame.after)}
+        parts = {name: (question.text, model.reader.tokenizer, model.reader.frame)}
         own = None
         if model.translates:
             own = model.translate(question.text) if question.target is None else None
             target = own if question.target is None else question.target
-            parts["decoder"] = (target or "", model.tokenizer, model.generator.frame.before, ())
+            parts["decoder"] = (target or "", model.tokenizer, Frame(model.generator.frame.before))
         elif question.target is not None:
             raise InputError(f"A model of shape '{model.config.shape}' takes no target.\nGive a text only.")
         ids, tokens = {}, {}
-        for stack, (text, words, before, after) in parts.items():
-            more = question.more if stack == "decoder" else ()
-            tokens[stack] = show_tokens(words, text, before, (*after, *more))
+        for stack, (text, words, frame) in parts.items():
+            tokens[stack] = show_tokens(words, text, frame, question.more if stack == "decoder" else ())
             ids[stack] = [token.id for token in tokens[stack]]
             self.check(ids[stack], stack)
         if question.more and "decoder" not in ids:

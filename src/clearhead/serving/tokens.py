@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from clearhead.data.frames import Frame
 from clearhead.text.pieces import fallback_byte, level_bytes, steps_of
 from clearhead.text.tokenizer import Tokenizer
 
@@ -21,14 +22,13 @@ class ShownToken:
     added: bool = False  # whether it was put after the text
 
 
-def show_tokens(
-    tokenizer: Tokenizer, text: str, before: Sequence[int], after: Sequence[int]
-) -> list[ShownToken]:
-    """The tokens of a text with what stands before and after it."""
-    found = tokenizer.offsets(text)
-    shown = [show(tokenizer, id, (0, 0)) for id in before]
+def show_tokens(tokenizer: Tokenizer, text: str, frame: Frame, more: Sequence[int]) -> list[ShownToken]:
+    """The tokens of a text in its frame, and those that were put after it."""
+    found, end = tokenizer.offsets(text), (len(text), len(text))
+    shown = [show(tokenizer, id, (0, 0)) for id in frame.before]
     shown += [show(tokenizer, id, place) for id, place in zip(found.ids, found.offsets, strict=True)]
-    return shown + [show(tokenizer, id, (len(text), len(text)), added=True) for id in after]
+    shown += [show(tokenizer, id, end) for id in frame.after]
+    return shown + [show(tokenizer, id, end, added=True) for id in more]
 
 
 def show(tokenizer: Tokenizer, id: int, place: tuple[int, int], added: bool = False) -> ShownToken:

@@ -1,6 +1,9 @@
 // Questions to the service, each asked once. A saved page carries the answers with it and asks nobody.
 
 const LONGEST = 400; // answers kept in memory
+const NOT_KEPT =
+  "This is a saved page: it holds the numbers that were kept with it, and no model.\n" +
+  "Start `clearhead explore` to ask for others.";
 const answers = new Map();
 const kept = document.getElementById("kept") ? JSON.parse(document.getElementById("kept").textContent) : null;
 export const isSaved = kept !== null;
@@ -14,7 +17,7 @@ export class Refused extends Error {
 
 async function request(key, path, options) {
   if (isSaved) {
-    if (!(key in kept)) throw new Refused("This is a saved page: it holds the numbers that were kept with it, and no model.\nStart `clearhead explore` to ask for others.");
+    if (!(key in kept)) throw new Refused(NOT_KEPT);
     return Uint8Array.from(atob(kept[key]), (c) => c.charCodeAt(0)).buffer;
   }
   let response;
@@ -46,7 +49,13 @@ const text = (buffer) => new TextDecoder().decode(buffer);
 export const get = async (path) => JSON.parse(text(await once(path, path)));
 export async function post(path, body) {
   const content = JSON.stringify(body);
-  return JSON.parse(text(await once(`${path} ${content}`, path, { method: "POST", headers: { "content-type": "application/json" }, body: content })));
+  return JSON.parse(text(
+    await once(
+      `${path} ${content}`,
+      path,
+      { method: "POST", headers: { "content-type": "application/json" }, body: content },
+    ),
+  ));
 }
 export const forget = () => answers.clear();
 

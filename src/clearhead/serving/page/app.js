@@ -7,7 +7,9 @@ export const app = { model: null, pass: null, base: null };
 
 export const attention = () => {
   const all = app.model.attentions;
-  return all.find((one) => one.name === state().at) || all.find((one) => one.stack === (app.model.shape === "encoder" ? "encoder" : "decoder")) || all[0];
+  return all.find((one) => one.name === state().at) || all.find((one) => one.stack === (
+    app.model.shape === "encoder" ? "encoder" : "decoder"
+  )) || all[0];
 };
 // The place of the chosen head among those that stand, and its number.
 export const head = () => {
@@ -17,7 +19,9 @@ export const head = () => {
 export const headName = () => `${attention().name}.${attention().heads[head()]}`;
 export const topStack = () => (app.model.shape === "encoder" ? "encoder" : "decoder");
 export const tokens = (stack) => app.pass.tokens[stack];
-const within = (text, most, otherwise) => (text !== "" && Number(text) >= 0 && Number(text) < most ? Number(text) : otherwise);
+const within = (text, most, otherwise) => (
+  text !== "" && Number(text) >= 0 && Number(text) < most ? Number(text) : otherwise
+);
 export const query = () => within(state().q, tokens(attention().stack).length, tokens(attention().stack).length - 1);
 export const keyToken = () => {
   const most = tokens(attention().keys).length;
@@ -64,9 +68,13 @@ export async function again(work) {
   }
 }
 
-export const sites = (names, at) => packet(`api/passes/${app.pass.name}/tensors?sites=${names.join(",")}${at === undefined ? "" : `&head=${at}`}`);
+export const sites = (names, at) => packet(
+  `api/passes/${app.pass.name}/tensors?sites=${names.join(",")}${at === undefined ? "" : `&head=${at}`}`,
+);
 export const site = async (name, at) => (await sites([name], at))[name];
-export const reading = (what, asked = {}, pass = app.pass) => get(`api/passes/${pass.name}/${what}?${new URLSearchParams(asked)}`);
+export const reading = (what, asked = {}, pass = app.pass) => get(
+  `api/passes/${pass.name}/${what}?${new URLSearchParams(asked)}`,
+);
 export const thumbnails = () => packet(`api/passes/${app.pass.name}/thumbnails`);
 export async function weight(name, rows, columns) {
   const part = (range) => (range ? `${range[0]}:${range[1]}` : "");
@@ -76,8 +84,13 @@ export async function weight(name, rows, columns) {
 // All tensors of the chosen head.
 export async function headTensors() {
   const one = attention(), at = head(), shared = one.reads[at];
-  const [own, keys] = await Promise.all([sites(["q", "scores", "weights", "heads"].map((key) => `${one.name}.${key}`), at), sites(["k", "v"].map((key) => `${one.name}.${key}`), shared)]);
-  return Object.fromEntries(Object.entries({ ...own, ...keys }).map(([name, X]) => [name.slice(one.name.length + 1), X]));
+  const [own, keys] = await Promise.all([
+    sites(["q", "scores", "weights", "heads"].map((key) => `${one.name}.${key}`), at),
+    sites(["k", "v"].map((key) => `${one.name}.${key}`), shared),
+  ]);
+  return Object.fromEntries(Object.entries({ ...own, ...keys }).map(
+    ([name, X]) => [name.slice(one.name.length + 1), X],
+  ));
 }
 
 export const toggle = (key, value) => {
@@ -85,20 +98,3 @@ export const toggle = (key, value) => {
   if (!now.delete(value)) now.add(value);
   select({ [key]: [...now].join(",") });
 };
-
-// Python that makes the same pass.
-const quote = (text) => JSON.stringify(text).replace(/[\u007f-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
-export function pythonPass() {
-  const asked = app.pass.question, lines = ["import clearhead", "", `model = clearhead.load(${quote(app.model.folder)})`];
-  if (!isWhatIf() && !asked.more.length) {
-    const target = asked.target === null ? "" : `, target=${quote(asked.target)}`;
-    return [...lines, `trace = model.trace(${quote(asked.text)}${target})`, ""].join("\n");
-  }
-  lines.splice(1, 0, "import torch", "from clearhead.inspection.capture import capture, zero", "from clearhead.inspection.variants import without");
-  const ids = (stack) => `torch.tensor([[${app.pass.tokens[stack].map((token) => token.id).join(", ")}]])`;
-  const given = app.model.shape === "encoder-decoder" ? `${ids("decoder")}, ${ids("encoder")}` : ids(topStack());
-  const parts = asked.off.map((part) => `, ${quote(part)}`).join("");
-  lines.push(`module = without(model.module${parts})`, `edits = (${asked.mute.map((name) => `zero(${quote(name)}), `).join("")})`);
-  return [...lines, "with torch.no_grad(), capture(module, edits=edits) as trace:", `    module(${given})`, ""].join("\n");
-}
-export const pythonSite = (name, at) => `${pythonPass()}\nprint(trace[${quote(name)}][0${at === undefined ? "" : `, ${at}`}])\n`;

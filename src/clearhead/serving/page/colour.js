@@ -1,8 +1,24 @@
 // Colour scales that are even to the eye: straight lines in OKLab, whose lightness alone tells the order.
 // Weights run from the page's own background to deep blue; signed numbers from orange over it to blue.
 
-const LIGHT = { zero: [0.985, 0.003, 270], mid: [0.68, 0.115, 245], one: [0.33, 0.15, 275], minus: [0.5, 0.145, 52], minusMid: [0.78, 0.105, 66], plus: [0.42, 0.15, 262], plusMid: [0.74, 0.095, 245] };
-const DARK = { zero: [0.25, 0.012, 275], mid: [0.58, 0.13, 258], one: [0.94, 0.06, 210], minus: [0.84, 0.125, 68], minusMid: [0.53, 0.1, 55], plus: [0.85, 0.09, 235], plusMid: [0.54, 0.11, 255] };
+const LIGHT = {
+  zero: [0.985, 0.003, 270],
+  mid: [0.68, 0.115, 245],
+  one: [0.33, 0.15, 275],
+  minus: [0.5, 0.145, 52],
+  minusMid: [0.78, 0.105, 66],
+  plus: [0.42, 0.15, 262],
+  plusMid: [0.74, 0.095, 245],
+};
+const DARK = {
+  zero: [0.25, 0.012, 275],
+  mid: [0.58, 0.13, 258],
+  one: [0.94, 0.06, 210],
+  minus: [0.84, 0.125, 68],
+  minusMid: [0.53, 0.1, 55],
+  plus: [0.85, 0.09, 235],
+  plusMid: [0.54, 0.11, 255],
+};
 const tables = new Map();
 
 export const isDark = () => document.documentElement.dataset.theme === "dark";
@@ -13,8 +29,14 @@ function rgb([L, a, b]) {
   const l = (L + 0.3963377774 * a + 0.2158037573 * b) ** 3;
   const m = (L - 0.1055613458 * a - 0.0638541728 * b) ** 3;
   const s = (L - 0.0894841775 * a - 1.291485548 * b) ** 3;
-  const linear = [4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s, -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s, -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s];
-  return linear.map((x) => Math.round(255 * Math.max(0, Math.min(1, x <= 0.0031308 ? 12.92 * x : 1.055 * x ** (1 / 2.4) - 0.055))));
+  const linear = [
+    4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
+    -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
+    -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s,
+  ];
+  return linear.map((x) => Math.round(
+    255 * Math.max(0, Math.min(1, x <= 0.0031308 ? 12.92 * x : 1.055 * x ** (1 / 2.4) - 0.055)),
+  ));
 }
 
 function through(points, t) {
@@ -28,7 +50,13 @@ export function colours(kind) {
   const name = `${kind} ${isDark()}`;
   if (!tables.has(name)) {
     const ends = Object.fromEntries(Object.entries(isDark() ? DARK : LIGHT).map(([key, value]) => [key, lab(value)]));
-    const points = kind === "weights" ? [ends.zero, ends.mid, ends.one] : [ends.minus, ends.minusMid, ends.zero, ends.plusMid, ends.plus];
+    const points = kind === "weights" ? [ends.zero, ends.mid, ends.one] : [
+      ends.minus,
+      ends.minusMid,
+      ends.zero,
+      ends.plusMid,
+      ends.plus,
+    ];
     tables.set(name, Array.from({ length: 256 }, (_, i) => rgb(through(points, i / 255))));
   }
   return tables.get(name);
@@ -37,7 +65,9 @@ export function colours(kind) {
 // How a number becomes a colour: a scale has a kind, and the number that its end stands for.
 export function scaleFor(values, kind, isHidden) {
   let largest = 0;
-  for (let i = 0; i < values.length; i++) if (Number.isFinite(values[i]) && !(isHidden && isHidden(i))) largest = Math.max(largest, Math.abs(values[i]));
+  for (let i = 0; i < values.length; i++) if (
+    Number.isFinite(values[i]) && !(isHidden && isHidden(i))
+  ) largest = Math.max(largest, Math.abs(values[i]));
   return { kind, largest: kind === "weights" ? Math.max(largest, 1e-12) : largest || 1 };
 }
 export function colourOf(value, { kind, largest }) {

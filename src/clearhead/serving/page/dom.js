@@ -23,7 +23,11 @@ function append(element, children) {
 }
 
 export const h = (name, properties, ...children) => build(document.createElement(name), properties, children);
-export const svg = (name, properties, ...children) => build(document.createElementNS(SVG, name), properties, children);
+export const svg = (name, properties, ...children) => build(
+  document.createElementNS(SVG, name),
+  properties,
+  children,
+);
 export const m = (name, ...children) => build(document.createElementNS(MATH, name), {}, children);
 
 // MathML in few words: mi("q"), sub("q", "i"), frac(a, b), row(a, b, c).
@@ -48,7 +52,15 @@ export function num(value, digits = 4) {
   return text.replace("e+", "e").replaceAll("-", "−");
 }
 export const fixed = (value, digits = 3) => value.toFixed(digits).replace("-", "−");
-export const percent = (share) => (share >= 0.0995 ? `${(share * 100).toFixed(1)} %` : share >= 0.001 ? `${(share * 100).toFixed(2)} %` : share === 0 ? "0 %" : "< 0.1 %");
+export const percent = (share) => (
+  share >= 0.0995
+    ? `${(share * 100).toFixed(1)} %`
+    : share >= 0.001
+    ? `${(share * 100).toFixed(2)} %`
+    : share === 0
+    ? "0 %"
+    : "< 0.1 %"
+);
 export const count = (value) => value.toLocaleString("en");
 export function bytes(value) {
   const unit = value >= 1 << 20 ? [1 << 20, "MiB"] : value >= 1024 ? [1024, "KiB"] : [1, "bytes"];
@@ -66,7 +78,12 @@ export function figure(value, go, name) {
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]/gu;
 const NAMED = { "\n": "⏎", "\t": "⇥", "\r": "␍" };
 export function visible(text) {
-  return text.replace(UNSEEN, (c) => NAMED[c] || (c < " " ? String.fromCodePoint(0x2400 + c.codePointAt(0)) : `⟨${c.codePointAt(0).toString(16)}⟩`));
+  return text.replace(
+    UNSEEN,
+    (c) => NAMED[c] || (c < " " ? String.fromCodePoint(
+      0x2400 + c.codePointAt(0),
+    ) : `⟨${c.codePointAt(0).toString(16)}⟩`),
+  );
 }
 export function spell(token, longest = 24) {
   const letters = [...visible(token.text).replaceAll(" ", "·")];
@@ -76,12 +93,43 @@ export function spell(token, longest = 24) {
 
 export const chip = (token, properties = {}, ...more) => {
   const kinds = ["special", "partial", "added"].filter((kind) => token[kind]).join(" ");
-  return h(properties.onclick ? "button" : "span", { ...properties, class: `chip ${kinds}`, title: `token ${token.id}`, type: properties.onclick ? "button" : null }, h("bdi", {}, spell(token)), ...more);
+  return h(
+    properties.onclick ? "button" : "span",
+    { ...properties, class: `chip ${kinds}`, title: `token ${token.id}`, type: properties.onclick ? "button" : null },
+    h("bdi", {}, spell(token)),
+    ...more,
+  );
 };
 
-export const table = (heads, rows, properties = {}) => h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": properties.label || "table" },
-  h("table", {}, h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col", class: head.num ? "num" : null }, head.text ?? head)))), h("tbody", {}, rows)));
-export const cells = (values, properties = {}) => h("tr", properties, values.map((value) => (value instanceof Node && value.tagName === "TD" ? value : h("td", { class: typeof value === "object" && value?.num ? "num" : null }, value?.num ?? value))));
-export const track = (share, kind = "") => h("span", { class: `track ${kind}` }, h("i", { style: { width: `${Math.max(0, Math.min(1, share)) * 100}%` } }));
+export const table = (heads, rows, properties = {}) => h(
+  "div",
+  { class: "scroll", tabindex: "0", role: "region", "aria-label": properties.label || "table" },
+  h(
+    "table",
+    {},
+    h(
+      "thead",
+      {},
+      h("tr", {}, heads.map((head) => h("th", { scope: "col", class: head.num ? "num" : null }, head.text ?? head))),
+    ),
+    h("tbody", {}, rows),
+  ),
+);
+export const cells = (values, properties = {}) => h(
+  "tr",
+  properties,
+  values.map((value) => (
+    value instanceof Node && value.tagName === "TD" ? value : h(
+      "td",
+      { class: typeof value === "object" && value?.num ? "num" : null },
+      value?.num ?? value,
+    )
+  )),
+);
+export const track = (share, kind = "") => h(
+  "span",
+  { class: `track ${kind}` },
+  h("i", { style: { width: `${Math.max(0, Math.min(1, share)) * 100}%` } }),
+);
 
 export const say = (text) => { document.getElementById("say").textContent = text; };

@@ -1,16 +1,38 @@
 // The one selection: model text, place, head, query, key, stage, step. It lives in the address bar; views subscribe.
 
 const DEFAULTS = {
-  view: "attention", text: null, target: null, more: "", at: "", head: "", q: "", k: "", stage: "softmax",
-  cell: "", off: "", mute: "", scope: "head", mass: "90", step: "0", sort: "place", stack: "", site: "",
-  temperature: "1", top_k: "", top_p: "", seed: "1", tokens: "12",
+  view: "attention",
+  text: null,
+  target: null,
+  more: "",
+  at: "",
+  head: "",
+  q: "",
+  k: "",
+  stage: "softmax",
+  cell: "",
+  off: "",
+  mute: "",
+  scope: "head",
+  mass: "90",
+  step: "0",
+  sort: "place",
+  stack: "",
+  site: "",
+  temperature: "1",
+  top_k: "",
+  top_p: "",
+  seed: "1",
+  tokens: "12",
 };
 const listeners = new Set();
 let values = read();
 
 function read() {
   const given = new URLSearchParams(location.hash.slice(1));
-  return Object.fromEntries(Object.entries(DEFAULTS).map(([key, value]) => [key, given.has(key) ? given.get(key) : value]));
+  return Object.fromEntries(Object.entries(DEFAULTS).map(
+    ([key, value]) => [key, given.has(key) ? given.get(key) : value],
+  ));
 }
 
 export const state = () => values;
@@ -25,7 +47,12 @@ export function address(changes) {
 export function select(changes, { quiet = false } = {}) {
   const before = values;
   const to = address(changes);
-  values = { ...values, ...Object.fromEntries(Object.entries(changes).map(([key, value]) => [key, value === null ? null : String(value)])) };
+  values = {
+    ...values,
+    ...Object.fromEntries(Object.entries(changes).map(
+      ([key, value]) => [key, value === null ? null : String(value)],
+    )),
+  };
   const changed = Object.keys(values).filter((key) => values[key] !== before[key]);
   if (!changed.length) return;
   const isStep = changed.includes("view") || changed.includes("cell");
