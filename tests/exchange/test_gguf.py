@@ -15,6 +15,7 @@ from torch import Tensor
 
 from clearhead import checkpoint
 from clearhead.errors import CheckpointError, ConfigError
+from clearhead.exchange import gguf_model
 from clearhead.exchange.gguf_file import read_gguf
 from clearhead.exchange.gguf_model import INNER, OUTER, stretch
 from clearhead.exchange.importing import import_model
@@ -228,6 +229,27 @@ def test_a_tokenizer_that_is_not_known_is_left_out(tmp_path: Path) -> None:
 
     import_model(write(tmp_path / "x.gguf", "llama2", more=add), tmp_path / "ours")
     assert checkpoint.load(tmp_path / "ours").tokenizer is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("llama.attention.head_count", 0),
+        ("llama.attention.head_count_kv", "2"),
+        ("llama.attention.key_length", -4),
+        ("llama.embedding_length", [3, 4]),
+        ("llama.rope.freq_base", float("nan")),
+        ("llama.attention.layer_norm_rms_epsilon", True),
+        ("llama.attention.sliding_window", "wide"),
+    ],
+)
+def test_metadata_that_cannot_be_is_refused(
+    key: str, value: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata, tensors = read_gguf(write(tmp_path / "x.gguf", "llama2"))
+    monkeypatch.setattr(gguf_model, "read_gguf", lambda path: (metadata | {key: value}, tensors))
+    with pytest.raises(CheckpointError, match="should be a number above 0"):
+        import_model(tmp_path / "x.gguf", tmp_path / "ours")
 
 
 def test_another_architecture_is_refused(tmp_path: Path) -> None:

@@ -12,11 +12,17 @@ from torch import Tensor
 
 import clearhead
 from clearhead import checkpoint
+from clearhead.api import Model
+from clearhead.checkpoint import Checkpoint
+from clearhead.config.model import ModelConfig
+from clearhead.config.tokenizer import TokenizerConfig
 from clearhead.errors import ClearheadError, ConfigError
 from clearhead.exchange.exporting import export_model
 from clearhead.exchange.folder import Folder
 from clearhead.exchange.importing import import_model
 from clearhead.exchange.sentences import sentence_settings
+from clearhead.models.build import build
+from clearhead.text.tokenizer import Tokenizer
 from tests.exchange.folders import written
 
 MEAN = {"word_embedding_dimension": 28, "pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
@@ -134,6 +140,17 @@ SENTENCES = [
     "",
     "naïve café — 日本語 and a longer sentence, with many commas, to make the rows of one batch differ in length.",
 ]
+
+
+def test_vectors_have_length_1_where_the_folder_says_so() -> None:
+    tokenizer = Tokenizer.train(SENTENCES, TokenizerConfig(kind="byte"))
+    config = ModelConfig(shape="encoder", vocabulary=tokenizer.size, d=12, h=2, encoder_blocks=1, head="none")
+    plain, unit = (
+        Model(Checkpoint(build(config.replace(unit_length=wanted)), tokenizer)).embed(SENTENCES)
+        for wanted in (False, True)
+    )
+    assert torch.allclose(unit, torch.nn.functional.normalize(plain, dim=-1))
+    assert (plain.norm(dim=-1) - 1).abs().min() > 0.01
 
 
 @torch.no_grad()

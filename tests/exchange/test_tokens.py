@@ -101,3 +101,21 @@ def test_a_translator_begins_where_its_config_says(tmp_path: Path) -> None:
 def test_code_of_a_tokenizer_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"tokenizer_config\.json has an auto_map"):
         found("t5", "encoder", tmp_path, {"auto_map": {"AutoTokenizer": ["x.T", None]}})
+
+
+def test_a_file_that_pads_and_cuts_says_what_stands_around_a_text_too(tmp_path: Path) -> None:
+    document = json.loads(written("bert"))
+    document["truncation"] = {"max_length": 8, "strategy": "LongestFirst", "stride": 0, "direction": "Right"}
+    document["padding"] = {
+        "strategy": {"Fixed": 8}, "direction": "Right", "pad_to_multiple_of": None,
+        "pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]",
+    }  # fmt: skip
+    (tmp_path / "tokenizer.json").write_text(json.dumps(document), encoding="utf-8")
+    target, _ = find_tokenizers(Folder(tmp_path), {"model_type": "x"}, SHAPES["encoder"])
+    assert roles(target) == BERT
+
+
+def test_the_beginning_may_stand_beside_the_config(tmp_path: Path) -> None:
+    (tmp_path / "generation_config.json").write_text('{"decoder_start_token_id": 2}', encoding="utf-8")
+    target, _ = found("t5", "encoder-decoder", tmp_path, {})
+    assert roles(target)["begin"] == "<unk>"

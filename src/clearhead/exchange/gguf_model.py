@@ -17,6 +17,7 @@ from torch import Tensor
 
 from clearhead.errors import CheckpointError
 from clearhead.exchange.gguf_file import read_gguf
+from clearhead.exchange.source import LARGEST, is_kind
 from clearhead.exchange.spm import CONTROL, PAIRS, UNKNOWN, USER, Piece, Pieces, build
 from clearhead.exchange.stored import Stored
 from clearhead.exchange.vocabularies import frame
@@ -58,7 +59,7 @@ def from_gguf(path: Path) -> tuple[dict[str, Any], dict[str, Stored], Tokenizer 
     """Config and weights as Hugging Face has them, and the tokenizer where its kind is known."""
     metadata, tensors = read_gguf(path)
     architecture = metadata.get("general.architecture")
-    if architecture not in ARCHITECTURES:
+    if not isinstance(architecture, str) or architecture not in ARCHITECTURES:
         raise CheckpointError(
             f"{path} holds a model of the architecture {architecture!r}.\n"
             f"GGUF files of {', '.join(ARCHITECTURES)} can be read."
@@ -80,24 +81,15 @@ def config_of(path: Path, metadata: Mapping[str, Any], tensors: Mapping[str, Sto
     """A config of Hugging Face from the keys of a GGUF file."""
     kind = str(metadata["general.architecture"])
 
-    def get(key: str, default: Any = None) -> Any:
-        value = metadata.get(f"{kind}.{key}", default)
-        if value is None:
-            raise CheckpointError(f"{path} does not say {kind}.{key}.\nThe file is not complete.")
-        return value
+    def get(key: str, default: float | None = None) -> Any:
+        return number_of(path, metadata, f"{kind}.{key}", default)
 
-    h, d, table = get("attention.head_count"), get("embedding_length"), tensors.get("token_embd.weight")
+    table = tensors.get("token_embd.weight")
     if table is None or len(table.shape) != 2:
         raise CheckpointError(f"{path} has no table token_embd.weight.\nThe file is not complete.")
-    if (
-        type(h) is not int
-        or type(d) is not int
-        or h < 1
-        or type(get("attention.head_count_kv", h)) is not int
-    ):
-        raise CheckpointError(f"{path}: heads = {h!r} of a width of {d!r} cannot be.")
+    h, d = get("attention.head_count"), get("embedding_length")
     width = get("attention.key_length", d // h)
-    window = metadata.get(f"{kind}.attention.sliding_window")
+    window = get("attention.sliding_window") if metadata.get(f"{kind}.attention.sliding_window") else None
     family = "mistral" if window and kind == "llama" else kind
     return {
         "model_type": family,
@@ -120,21 +112,32 @@ def config_of(path: Path, metadata: Mapping[str, Any], tensors: Mapping[str, Sto
     }
 
 
+def number_of(path: Path, metadata: Mapping[str, Any], key: str, default: float | None = None) -> Any:
+    """A size or a factor."""
+    value = metadata.get(key, default)
+    if value is None:
+        raise CheckpointError(f"{path} does not say {key}.\nThe file is not complete.")
+    if not is_kind(value, float) or not 0 < value < LARGEST:
+        raise CheckpointError(f"{path}: {key} = {value!r:.80} should be a number above 0.")
+    return value
+
+
 def rotation_of(path: Path, kind: str, metadata: Mapping[str, Any], factors: Stored | None) -> dict[str, Any]:
     """The rotation; Llama 3's stretch is written as one factor for each frequency."""
     rope: dict[str, Any] = {
         "rope_type": "default",
-        "rope_theta": float(metadata.get(f"{kind}.rope.freq_base", 10_000.0)),
+        "rope_theta": float(number_of(path, metadata, f"{kind}.rope.freq_base", 10_000.0)),
     }
     scaling = metadata.get(f"{kind}.rope.scaling.type", "none")
     if scaling == "linear":
-        rope |= {"rope_type": "linear", "factor": float(metadata[f"{kind}.rope.scaling.factor"])}
+        factor = number_of(path, metadata, f"{kind}.rope.scaling.factor")
+        rope |= {"rope_type": "linear", "factor": float(factor)}
     elif scaling != "none":
-        rope["rope_type"] = scaling  # refused where the config is read, by its name
+        rope["rope_type"] = str(scaling)  # refused where the config is read, by its name
     stated = torch.ones(1) if factors is None else factors.read().float()
     if not bool((stated == 1).all()):
         stretched = rope | LLAMA3 | {"rope_type": "llama3", "factor": float(stated.max())}
-        if not torch.allclose(stated, stretch(stretched, len(stated)), rtol=1e-3):
+        if stated.ndim != 1 or not torch.allclose(stated, stretch(stretched, len(stated)), rtol=1e-3):
             raise CheckpointError(
                 f"{path}: {FACTORS} is not the stretch of Llama 3, and no other is known here.\n"
                 "Import the model's safetensors."

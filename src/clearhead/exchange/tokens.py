@@ -32,6 +32,8 @@ KEYS = {
     "separator": ("sep_token",),
 }
 KEYS_OF_WRITERS = KEYS | {"begin": ("bos_token",), "end": ("eos_token",)}
+ENDS = ("begin", "end")
+SAMPLE = "a"
 Pair = tuple[Tokenizer | None, Tokenizer | None]
 
 
@@ -53,7 +55,11 @@ def find_tokenizers(folder: Folder, config: Mapping[str, Any], ours: ModelConfig
         return None, None
     made = with_stated_roles(target, settings, ours)
     made_source = None if source is None else with_stated_roles(source, settings, ours)
-    return (made, made_source) if ours.shape != "encoder-decoder" else with_start(made, made_source, config)
+    if ours.shape != "encoder-decoder":
+        return made, made_source
+    start = "decoder_start_token_id"  # in newer files it stands beside the config
+    stated = config.get(start, folder.table("generation_config.json").get(start))
+    return with_start(made, made_source, stated)
 
 
 def read_target(folder: Folder) -> str | None:
@@ -70,28 +76,29 @@ def with_stated_roles(text: str, settings: Mapping[str, Any], ours: ModelConfig)
             return Tokenizer(text, TOKENIZER)
         library = Library.from_str(text)
         keys = KEYS_OF_WRITERS if ours.shape == "decoder" else KEYS
-        stated = {
-            role: found for role, names in keys.items() if (found := first_known(names, settings, library))
-        }
+        named = {role: first_known(names, settings, library) for role, names in keys.items()}
+        stated = {role: name for role, name in named.items() if name is not None}
+        roles = find_roles(document) | stated
         if ours.shape != "decoder":
-            framed = around(library)
-            if framed:
-                stated = {
-                    role: name for role, name in stated.items() if role not in ("begin", "end")
-                } | framed
-        roles = find_roles(document) if ours.shape == "decoder" else without_ends(find_roles(document))
-        roles |= stated
-        added = {token["content"] for token in document.get("added_tokens") or []}
-        missing = [name for name in dict.fromkeys(roles.values()) if name not in added]
-        if missing:
-            add_specials(library, *missing)
-            document = json.loads(library.to_str())
-        return Tokenizer(json.dumps(state_roles(document, roles), ensure_ascii=False), TOKENIZER)
+            ends = around(library) or only_ends(stated) or only_ends(roles)
+            roles = {role: name for role, name in roles.items() if role not in ENDS} | ends
+        return with_roles(text, roles)
 
 
-def without_ends(roles: dict[str, str]) -> dict[str, str]:
-    """Roles but for begin and end, which a tokenizer of a reader puts around a text itself."""
-    return {role: name for role, name in roles.items() if role not in ("begin", "end")}
+def with_roles(text: str, roles: Mapping[str, str]) -> Tokenizer:
+    """A tokenizer with exactly these roles; their tokens become special ones where they are not."""
+    document: Document = json.loads(text)
+    added = {token["content"] for token in document.get("added_tokens") or []}
+    if missing := [name for name in dict.fromkeys(roles.values()) if name not in added]:
+        library = Library.from_str(text)
+        add_specials(library, *missing)
+        document = json.loads(library.to_str())
+    return Tokenizer(json.dumps(state_roles(document, roles), ensure_ascii=False), TOKENIZER)
+
+
+def only_ends(roles: Mapping[str, str]) -> dict[str, str]:
+    """What begins and what ends a text."""
+    return {role: name for role, name in roles.items() if role in ENDS}
 
 
 def first_known(keys: tuple[str, ...], settings: Mapping[str, Any], library: Library) -> str | None:
@@ -106,36 +113,32 @@ def first_known(keys: tuple[str, ...], settings: Mapping[str, Any], library: Lib
 
 def around(library: Library) -> dict[str, str]:
     """The tokens that a tokenizer puts before and after a text, by their roles."""
-    sample = "a"
-    bare = library.encode(sample, add_special_tokens=False).ids
-    ids = library.encode(sample, add_special_tokens=True).ids
+    library.no_truncation()
+    library.no_padding()
+    bare = library.encode(SAMPLE, add_special_tokens=False).ids
+    ids = library.encode(SAMPLE, add_special_tokens=True).ids
     extra = len(ids) - len(bare)
-    before = next((at for at in range(extra + 1) if ids[at : at + len(bare)] == bare), 0)
+    before = next((at for at in range(extra + 1) if bare and ids[at : at + len(bare)] == bare), None)
+    if before is None:
+        return {}
     if before > 1 or extra - before > 1:
         raise TokenizerError(
             f"This tokenizer puts {before} tokens before a text and {extra - before} after it.\n"
             "At most one of each is known here."
         )
-    ends = {"begin": ids[:before], "end": ids[len(ids) - (extra - before) :]}
+    ends = {"begin": ids[:before], "end": ids[before + len(bare) :]}
     return {role: str(library.id_to_token(found[0])) for role, found in ends.items() if found}
 
 
-def with_start(target: Tokenizer, source: Tokenizer | None, config: Mapping[str, Any]) -> Pair:
+def with_start(target: Tokenizer, source: Tokenizer | None, start: object) -> Pair:
     """A translator's tokenizers, of which the target's begins where their config says that writing begins."""
-    start = config.get("decoder_start_token_id")
     if type(start) is not int or target_frame(target.specials).before == (start,):
         return target, source
-    name = target.spelling(start)
+    name = target.spelling(start) if start >= 0 else None
     if name is None:
         raise TokenizerError(
             f"config.json: decoder_start_token_id = {start}, but the tokenizer has no such token.\n"
             "The tokenizer is of another model."
         )
-    library = Library.from_str(target.document)
-    document: Document = json.loads(target.document)
-    if name not in {token["content"] for token in document.get("added_tokens") or []}:
-        add_specials(library, name)
-        document = json.loads(library.to_str())
     roles = find_roles(json.loads(target.document)) | {"begin": name}
-    begun = Tokenizer(json.dumps(state_roles(document, roles), ensure_ascii=False), TOKENIZER)
-    return begun, source or target
+    return with_roles(target.document, roles), source or target
