@@ -126,8 +126,8 @@ def visit(browser: Browser) -> Iterator[Callable[..., Visitor]]:
     open_things: list[Any] = []
     visitors: list[Visitor] = []
 
-    def open_(model: Model, **options: Any) -> Visitor:
-        service = served(model)
+    def open_(model: Model, name: str = "tiny", **options: Any) -> Visitor:
+        service = served(model, name)
         address = service.__enter__()
         context = browser.new_context(
             **{"viewport": {"width": 1440, "height": 1000}, "reduced_motion": "reduce"} | options

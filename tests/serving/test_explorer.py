@@ -116,7 +116,8 @@ def test_a_muted_head_gives_the_prediction_of_the_same_intervention(asker: Asker
 def test_effects_are_those_of_muting_each_head(asker: Asker) -> None:
     answer = asker.ask(TEXT)
     before = last_shares(asker.model, ids_of(answer))
-    effects = asker.read(answer["name"], "effects")
+    effects = asker.read(answer["name"], "effects", position=-1)
+    assert asker.read(answer["name"], "prediction", position=-1) == answer["prediction"]
     assert len(effects) == sum(
         len(one["heads"]) for one in asker.client.get("/api/model").json()["attentions"]
     )

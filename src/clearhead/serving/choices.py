@@ -17,7 +17,7 @@ from clearhead.models.decoder import Decoder
 from clearhead.models.translator import Translator
 from clearhead.serving.passes import Pass
 from clearhead.serving.questions import MOST_TOKENS, Continuation
-from clearhead.serving.readings import top_tokens
+from clearhead.serving.readings import check_position, top_tokens
 from clearhead.serving.tokens import show
 from clearhead.text.tokenizer import Tokenizer
 
@@ -31,9 +31,8 @@ def choice(
     """The likeliest tokens after a position, before and after each rule, and the one that is drawn."""
     if seen.module.config.head != "language":
         raise InputError("This model predicts no tokens: it has no language head.")
+    check_position(seen, seen.top, position)
     n = len(seen.ids[seen.top])
-    if not -n <= position < n:
-        raise InputError(f"There are {n} tokens, so there is no token {position}.")
     Z = seen.trace["logits"][:, position].float()  # (1, vocabulary)
     P = torch.softmax(Z, -1)
     temperature = settings.temperature or 0.0

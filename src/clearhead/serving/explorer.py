@@ -78,11 +78,12 @@ class Explorer:
             "prediction": self.prediction(seen),
         }
 
-    def prediction(self, seen: Pass) -> list[dict[str, Any]]:
-        """What the model says at the end: classes, or the likeliest next tokens."""
+    def prediction(self, seen: Pass, position: int = -1) -> list[dict[str, Any]]:
+        """What the model says after a token: classes, or the likeliest next tokens."""
         if self.model.config.head == "none":
             return []
-        P = readings.shares(seen, seen.trace["logits"])
+        readings.check_position(seen, seen.top, position)
+        P = readings.shares(seen, seen.trace["logits"], position)
         if self.model.config.head == "classifier":
             return readings.top_classes(self.model.reader.labels, P)
         return readings.top_tokens(tokenizer_of(self.model, seen.top), P, 10)
@@ -162,7 +163,8 @@ def typed(query: Query, key: str, kind: Callable[[str], T]) -> T:
 
 READINGS: dict[str, Callable[[Explorer, Pass, Query], Any]] = {
     "heads": lambda explorer, seen, query: readings.head_statistics(seen),
-    "effects": lambda explorer, seen, query: readings.mute_effects(seen),
+    "prediction": lambda explorer, seen, query: explorer.prediction(seen, typed(query, "position", int)),
+    "effects": lambda explorer, seen, query: readings.mute_effects(seen, typed(query, "position", int)),
     "stream": lambda explorer, seen, query: readings.stream(
         seen, query.get("stack", seen.top), typed(query, "position", int)
     ),

@@ -169,19 +169,27 @@ def shares(seen: Pass, logits: Tensor, position: int = -1) -> Tensor:
     return torch.softmax(Z.double(), -1)
 
 
+def check_position(seen: Pass, stack: str, position: int) -> None:
+    """Refuses a place where no token stands."""
+    n = len(seen.ids[stack])
+    if not -n <= position < n:
+        raise InputError(f"{stack} has {n} tokens, so there is no token {position}.")
+
+
 @torch.no_grad()
-def mute_effects(seen: Pass) -> list[dict[str, Any]]:
-    """How far the prediction at the end moves when each head is muted, by itself: KL(before, after) in nats."""
+def mute_effects(seen: Pass, position: int) -> list[dict[str, Any]]:
+    """How far the prediction after a token moves when each head is muted, by itself: KL(before, after) in nats."""
+    check_position(seen, seen.top, position)
     if seen.module.config.head == "none":
         raise InputError("This model has no head, so it predicts nothing that muting could change.")
-    before = shares(seen, seen.trace["logits"])
+    before = shares(seen, seen.trace["logits"], position)
     best = int(before.argmax())
     already = tuple(zero(head) for head in seen.question.mute)
     rows = []
     for name in attention_names(seen):
         for place, head in enumerate(seen.module.config.heads(name)):
             with intervene(seen.module, *already, zero(f"{name}.{head}")):
-                after = shares(seen, seen.run(seen.module))
+                after = shares(seen, seen.run(seen.module), position)
             moved = float((torch.special.xlogy(before, before) - torch.special.xlogy(before, after)).sum())
             change = float(after[best] - before[best])
             rows.append({"attention": name, "head": head, "place": place, "moved": moved, "change": change})
@@ -204,8 +212,7 @@ def top_classes(labels: list[str], P: Tensor) -> list[dict[str, Any]]:
 def stream(seen: Pass, stack: str, position: int) -> list[dict[str, Any]]:
     """The stream of one token, sublayer by sublayer: its norm before, what is added, its norm after."""
     part = stack_of(seen, stack)
-    if not 0 <= position < len(seen.ids[stack]):
-        raise InputError(f"{stack} has {len(seen.ids[stack])} tokens, so there is no token {position}.")
+    check_position(seen, stack, position)
     start = seen.trace[f"{stack}.embeddings.out"][0, position]
     rows: list[dict[str, Any]] = [
         {"name": f"{stack}.embeddings", "before": 0.0, "after": float(start.norm())}
@@ -247,6 +254,7 @@ def stream_norms(seen: Pass) -> dict[str, list[float]]:
 def lens(seen: Pass, position: int, tokenizer: Tokenizer, labels: list[str]) -> list[dict[str, Any]]:
     """What the head reads when it is put on the stream after each sublayer, behind the last norm."""
     module, stack = seen.module, stack_of(seen, seen.top)
+    check_position(seen, seen.top, position)
     if module.config.head == "none":
         return []
     sites = [f"{seen.top}.embeddings.out"]

@@ -68,7 +68,7 @@ function send(key, box) {
     q: "",
     k: "",
     cell: "",
-    step: "0",
+    step: "",
     ...(key === "text" && state().target === null ? { target: null } : {}),
   });
 }

@@ -15,7 +15,7 @@ const DEFAULTS = {
   mute: "",
   scope: "head",
   mass: "90",
-  step: "0",
+  step: "",
   sort: "place",
   stack: "",
   site: "",

@@ -1,6 +1,6 @@
 // Generation: token by token, with the cache and without it (N38, N40).
 
-import { bytes, cells, chip, count, h, num, svg, table } from "../dom.js";
+import { bytes, cells, chip, count, h, num, svg, table, track } from "../dom.js";
 import { post } from "../api.js";
 import { absent, panel } from "../panel.js";
 import { pythonGeneration } from "../python.js";
@@ -26,7 +26,7 @@ export async function draw() {
   if (state().top_k) asked.top_k = number("top_k");
   if (state().top_p) asked.top_p = number("top_p");
   const found = await post("api/generations", asked);
-  const step = Math.min(found.steps.length - 1, Number(state().step) || 0);
+  const step = Math.min(found.steps.length - 1, state().step === "" ? Infinity : Number(state().step));
   return [
     controls(),
     scrubPanel(found, step),
@@ -45,7 +45,7 @@ function controls() {
         type: "number",
         key: `rule ${key}`,
         value: state()[key],
-        onchange: (event) => select({ [key]: event.target.value, step: "0" }),
+        onchange: (event) => select({ [key]: event.target.value, step: "" }),
         ...options,
       },
     ),
@@ -110,9 +110,9 @@ function scrubPanel(found, step) {
     h("small", {}, i <= step ? num(Math.exp(logprob), 2) : "…"),
   ));
   const tops = table(
-    ["likeliest here", { text: "p", num: true }],
+    ["likeliest here", { text: "p", num: true }, ""],
     now.top.map((one) => cells(
-      [chip(one), { num: h("span", { class: "n", "data-value": String(one.p) }, num(one.p, 4)) }],
+      [chip(one), { num: h("span", { class: "n", "data-value": String(one.p) }, num(one.p, 4)) }, track(one.p, "q")],
       { class: one.id === now.token.id ? "on" : null },
     )),
     { label: "alternatives" },
@@ -165,7 +165,7 @@ function scrubPanel(found, step) {
 
 // The scores of one head: the prompt's triangle at once, then one row a step; hatched is what is not done again.
 function cellsPanel(found, step) {
-  const prompt = found.steps[0].computed, most = found.steps.at(-1).read, side = Math.min(16, 420 / most), parts = [];
+  const prompt = found.steps[0].computed, most = found.steps.at(-1).read, side = Math.min(26, 420 / most), parts = [];
   for (let i = 0; i < found.steps[step].read; i++) for (let j = 0; j <= i; j++) {
     const isPrompt = i < prompt, isNow = step > 0 ? i === found.steps[step].read - 1 : isPrompt;
     parts.push(svg(

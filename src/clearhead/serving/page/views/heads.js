@@ -1,12 +1,12 @@
 // Heads: every head side by side, what it does on this text, and what is lost without it (N16, N19, N46).
 
-import { cells, chip, h, num, table, track, visible } from "../dom.js";
+import { cells, chip, h, num, spell, table, track, visible } from "../dom.js";
 import { picture, matrix } from "../matrix.js";
 import { panel } from "../panel.js";
 import { pythonPass, pythonSite } from "../python.js";
 import {
-  app, attention, head, headName, isVisible, isWhatIf, keyToken, query, reading, site, thumbnails, toggle,
-  tokens,
+  app, attention, head, headName, isVisible, isWhatIf, keyToken, place, query, reading, site, thumbnails, toggle,
+  tokens, topStack,
 } from "../app.js";
 import { proof } from "../selection.js";
 import { list, select, state } from "../state.js";
@@ -23,16 +23,19 @@ const SORTS = {
   effect: [
     "effect of muting",
     "moved",
-    "KL divergence, in nats, of the prediction at the end when this head alone is muted",
+    "KL divergence, in nats, of the prediction when this head alone is muted",
   ],
 };
 
 export async function draw() {
   const sort = SORTS[state().sort] ? state().sort : "place", [, key] = SORTS[sort];
-  const [stats, pictures, effects] = await Promise.all([
+  const position = place(topStack());
+  const [stats, pictures, effects, was, is] = await Promise.all([
     reading("heads"),
     thumbnails(),
-    sort === "effect" ? reading("effects") : null,
+    sort === "effect" ? reading("effects", { position }) : null,
+    reading("prediction", { position }, app.base),
+    reading("prediction", { position }),
   ]);
   const rows = stats.map((one, i) => (
     { ...one, name: `${one.attention}.${one.head}`, ...(effects ? effects[i] : {}) }
@@ -41,7 +44,7 @@ export async function draw() {
     "div",
     { class: "split" },
     gridPanel(rows, pictures, sort, key),
-    h("div", {}, await chosenPanel(rows), predictionPanel()),
+    h("div", {}, await chosenPanel(rows), predictionPanel(was, is, position)),
   );
 }
 
@@ -195,8 +198,8 @@ async function chosenPanel(rows) {
   });
 }
 
-function predictionPanel() {
-  const was = app.base.prediction, is = app.pass.prediction;
+function predictionPanel(was, is, position) {
+  const where = app.model.head === "classifier" ? "" : ` after ${spell(tokens(topStack())[position])}`;
   if (!was.length) return panel({
     title: "Prediction",
     key: "prediction",
@@ -220,13 +223,13 @@ function predictionPanel() {
     ]);
   };
   return panel({
-    title: isWhatIf() ? "The prediction, before and now" : "The prediction at the end",
+    title: isWhatIf() ? `The prediction${where}, before and now` : `The prediction${where}`,
     key: "prediction",
     python: () => pythonPass(
       'Z = trace["logits"][0]',
-      "print((Z if Z.ndim == 1 else Z[-1]).softmax(-1).topk(min(10, Z.shape[-1])))",
+      `print((Z if Z.ndim == 1 else Z[${position}]).softmax(-1).topk(min(10, Z.shape[-1])))`,
     ),
-    note: isWhatIf() ? "A dash: not among the ten likeliest." : "Mute a head to see it change.",
+    note: isWhatIf() ? "A dash: not among the ten likeliest." : "Choose a query to read it there; mute a head to see it change.",
     rows: () => [
       ["what", "model", "what if"],
       ...all.map((one) => [visible(one.text), of(was, one.id) ?? "", of(is, one.id) ?? ""]),

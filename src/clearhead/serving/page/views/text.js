@@ -38,7 +38,7 @@ function tokenPanel(stack) {
         {
           key: `chip ${stack} ${i}`,
           "aria-pressed": String(isChosen(stack, i)),
-          onclick: () => select({ stack, q: i, step: "0" }),
+          onclick: () => select({ stack, q: i, step: "" }),
         },
         h("small", {}, token.id),
       )),

@@ -1,0 +1,65 @@
+"""A picture of every view, kept where pytest keeps its files, or in docs/images when asked for.
+
+    CLEARHEAD_SCREENSHOTS=FOLDER pytest tests/browser/test_screenshots.py
+
+makes those of the documentation anew, from the models in FOLDER: `spanish`, `python` and `reviews`, as the
+shipped recipes train them.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from clearhead.api import Model, load
+from clearhead.cli.options import find_model
+from tests.browser.conftest import Visitor
+from tests.browser.test_numbers import MODELS
+from tests.pages import ROOT
+
+pytestmark = pytest.mark.slow
+FOLDER = os.environ.get("CLEARHEAD_SCREENSHOTS")
+WIDTH, COLOURS = 1280, 96
+SPANISH = {"text": "La chica lee un libro rojo.", "at": "decoder.1.cross", "q": 3, "k": 4}
+PYTHON = {"text": "def add(a, b):\n    return a +"}
+REVIEW = {"text": "The room was not clean at all."}
+
+SHAPES = {"spanish": "encoder-decoder", "python": "decoder", "reviews": "encoder"}
+
+# name: model, view, selection
+PICTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "attention": ("spanish", "attention", SPANISH | {"cell": "weights:3:4"}),
+    "dark": ("spanish", "attention", SPANISH | {"cell": "scores:3:4", "stage": "scores"}),
+    "stages": ("spanish", "attention", SPANISH | {"at": "decoder.0.self", "k": 2, "stage": "all"}),
+    "text": ("spanish", "text", SPANISH),
+    "map": ("spanish", "map", SPANISH),
+    "embeddings": ("spanish", "embeddings", SPANISH),
+    "heads": ("spanish", "heads", SPANISH),
+    "links": ("spanish", "links", SPANISH),
+    "translation": ("spanish", "translation", SPANISH),
+    "residual": ("python", "residual", PYTHON),
+    "next": ("python", "next", PYTHON | {"temperature": 0.8, "top_k": 40}),
+    "generation": ("python", "generation", PYTHON | {"temperature": 0.5, "tokens": 10}),
+    "classifier": ("reviews", "classifier", REVIEW),
+}
+
+
+@pytest.mark.parametrize("name", list(PICTURES))
+def test_a_picture_is_taken(visit: Callable[..., Visitor], name: str, tmp_path: Path) -> None:
+    folder, view, state = PICTURES[name]
+    model: Model = load(find_model(Path(FOLDER) / folder)) if FOLDER else MODELS[SHAPES[folder]]()
+    theme = "dark" if name == "dark" else "light"
+    visitor = visit(model, folder, color_scheme=theme, viewport={"width": WIDTH, "height": 900})
+    given = state if FOLDER else state | {"text": "the cat sat on the green table"}
+    visitor.go(view, **given)
+    path = (ROOT / "docs" / "images" if FOLDER else tmp_path) / f"explorer-{name}.png"
+    visitor.page.screenshot(path=tmp_path / "whole.png", full_page=True)
+    with Image.open(tmp_path / "whole.png") as picture:
+        # Few colours, and no more of a long page than is looked at: a picture of some tens of kilobytes.
+        picture.crop((0, 0, WIDTH, min(picture.height, 1500))).quantize(COLOURS).save(path, optimize=True)
+    assert path.stat().st_size < 200_000
+    assert visitor.page.locator("main .panel").count() > 0
+    assert visitor.page.locator(".error").count() == 0
