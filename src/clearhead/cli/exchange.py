@@ -54,6 +54,9 @@ def import_(
     print(f"{out} is a model folder. Compare: clearhead check {out} --against {source}")
 
 
+import_.__name__ = "import"  # the word itself is Python's
+
+
 def export(model: ModelFolder, out: Out, json: Json = False) -> None:
     """Write a model as a folder that transformers loads."""
     from clearhead.exchange.exporting import export_model

@@ -70,8 +70,7 @@ def describe(
 
 for command in COMMANDS:
     takes_settings = "context" in signature(command).parameters
-    name = command.__name__.removesuffix("_")  # `import_`: the word itself is Python's
-    app.command(name, context_settings=WITH_SETTINGS if takes_settings else None)(command)
+    app.command(context_settings=WITH_SETTINGS if takes_settings else None)(command)
 
 
 def main() -> None:
