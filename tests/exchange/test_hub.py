@@ -1,5 +1,6 @@
 """Models of the hub: only by a commit that cannot change, only files that are data, and never the network here."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,6 @@ def test_what_the_hub_refuses_is_told(asked: list[Any]) -> None:
 
 
 def test_without_the_package_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(CheckpointError, match=r"needs the package huggingface_hub.*\n.*clearhead\[hub\]"):
         download(f"hub:someone/tiny@{COMMIT}")
