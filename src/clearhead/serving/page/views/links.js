@@ -103,7 +103,7 @@ export async function draw() {
       note: [
         `${kept.length} of ${links} links are drawn; the others hold `,
         h("b", { "data-name": "dropped", "data-value": String(dropped) }, percent(dropped)),
-        " of the weight. Queries on the left, keys on the right. Click a token to see its links alone.",
+        " of the weight. Queries on the left, keys on the right. Choose a word above to see its links alone.",
       ],
       body: [
         controls,
@@ -132,7 +132,7 @@ function curves(A, kept, chosen) {
       stroke: i === chosen || !isOnly ? "var(--q)" : "var(--hatch)",
       "stroke-width": (0.5 + 5 * weight).toFixed(2),
       "stroke-opacity": (isOnly ? (
-        i === chosen ? 0.25 + 0.75 * weight : 0.25 * weight
+        i === chosen ? 0.25 + 0.75 * weight : 0.15 + 0.5 * weight
       ) : 0.12 + 0.8 * weight).toFixed(3),
     },
   ));
