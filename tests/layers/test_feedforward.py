@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from clearhead.layers.feedforward import FEEDFORWARDS, FeedForward
+from clearhead.layers.feedforward import FEEDFORWARDS, FeedForward, relu2
 from tests.layers.parts import B, D, N, randomise, some
 
 D_FF = 9
@@ -85,3 +85,8 @@ def test_two_convolutions_of_width_one_do_the_same(bias: bool) -> None:
 def test_gradients(kind: str) -> None:
     layer, X = make(kind, bias=True).double(), some(1, 2, D).double().requires_grad_()
     assert torch.autograd.gradcheck(lambda X, *_: layer(X), (X, *layer.parameters()))
+
+
+def test_the_written_gradient_of_the_squared_relu_is_the_true_one() -> None:
+    X = torch.randn(4, 5, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(relu2, X)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from clearhead.layers.norms import NORMS, LayerNorm, RMSNorm, WholeNorm
 from tests.layers.parts import B, D, N, randomise, some
@@ -89,3 +90,17 @@ def test_gradients(kind: str) -> None:
     randomise(norm.double())
     Y = some(B, N, 4).double().requires_grad_()
     assert torch.autograd.gradcheck(lambda Y, *_: norm(Y, REAL), (Y, *norm.parameters()))
+
+
+@pytest.mark.parametrize("shape", [(7, 5), (2, 3, 4, 6), (1, 1, 8)])
+def test_the_written_gradient_of_the_rms_norm_is_that_of_pytorch(shape: tuple[int, ...]) -> None:
+    norm = NORMS["rms"](shape[-1], 1e-5)
+    weight = norm.weight
+    assert isinstance(weight, torch.Tensor)
+    with torch.no_grad():
+        weight.copy_(torch.randn(shape[-1]))
+    X, G = torch.randn(shape, requires_grad=True), torch.randn(shape)
+    ours = torch.autograd.grad(norm(X), (X, weight), G)
+    theirs = torch.autograd.grad(F.rms_norm(X, shape[-1:], weight, 1e-5), (X, weight), G)
+    for mine, yours in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, yours, rtol=1e-4, atol=1e-5)
