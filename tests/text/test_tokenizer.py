@@ -208,12 +208,14 @@ def test_texts_are_read_once_in_a_stream(kind: str) -> None:
 def test_words_come_back_with_their_marks() -> None:
     for kind in ("word", "wordpiece"):
         tokenizer = Tokenizer.train(
-            ["¿Tienes hambre (hoy)? I'm not hungry, yet. “No”; 5 %!"] * 9,
+            ["¿Tienes hambre (hoy)? I'm not hungry, yet. “No”; 5 %! My friends' T-shirt - yes."] * 9,
             TokenizerConfig.model_validate({"kind": kind}),
         )
         text = "I'm not hungry (yet). ¿Tienes hambre, hoy?"
         assert tokenizer.decode(tokenizer.encode("  " + text.replace(" ", "  \n"))) == text
         assert tokenizer.decode(tokenizer.encode("“No”; 5 %!")) == "“No”; 5%!"
+        text = "My friends' T-shirt - yes."
+        assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
 def test_lowercase_and_forms() -> None:

@@ -19,7 +19,9 @@ from tokenizers import Tokenizer as Library
 from clearhead.config.tokenizer import TokenizerConfig
 from clearhead.text.roles import SPELLINGS, Document
 
-WORD = r"[\p{L}\p{M}\p{N}_]+(?:['’][\p{L}\p{M}\p{N}_]+)*|[^\s\p{L}\p{M}\p{N}_]"
+LETTER = r"[\p{L}\p{M}\p{N}_]"
+# A word may hold apostrophes and hyphens, and end like "friends'": don't, T-shirt; any other mark stands alone.
+WORD = rf"{LETTER}+(?:['’-]{LETTER}+)*(?:(?<=s)['’])?|[^\s\p{{L}}\p{{M}}\p{{N}}_]"
 CONTINUES = "##"
 CLOSING, OPENING = ".,;:!?…%)]}»”", "([{¿¡«“"
 LETTERS = "ACGTN"
