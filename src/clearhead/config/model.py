@@ -152,6 +152,11 @@ class ModelConfig(Settings):
         lt=1,
         description="share of attention weights dropped in training; leaves the fused kernel on a CPU",
     )
+    initial_deviation: float | None = Field(
+        None,
+        gt=0,
+        description="of all matrices and tables at the start, 0.02 in GPT-2; by their widths when not given",
+    )
     zero_outputs: bool = Field(False, description="W_o and W_2 start at zero: a block starts as identity")
 
     # What follows from the settings.

@@ -14,13 +14,14 @@ from clearhead.models.heads import LanguageHead
 def initialise(model: nn.Module, config: ModelConfig, seed: int) -> None:
     """Fills a model's weights; the same seed gives the same weights on every machine.
 
+    Where the config states one deviation for all, as GPT-2's 0.02, it takes the place of the reasons below.
     Norms keep γ = 1 and β = 0, biases and the table of relative positions 0: at first nothing is preferred.
     """
     generator = torch.Generator().manual_seed(seed)
 
     def normal(X: Tensor, deviation: float) -> None:
         with torch.no_grad():
-            X.copy_(torch.randn(X.shape, generator=generator) * deviation)
+            X.copy_(torch.randn(X.shape, generator=generator) * (config.initial_deviation or deviation))
 
     for module in model.modules():
         if isinstance(module, nn.Linear):
