@@ -1,5 +1,6 @@
 """The object that `clearhead.load` returns, as a notebook uses it."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from clearhead.checkpoint import Checkpoint
 from clearhead.decoding.generate import Generation
 from clearhead.errors import CheckpointError, ConfigError, InputError
 from tests.decoding.tiny import SENTENCES, classifier, language_model, tokenizer, translator
+from tests.training.small import small_config
 
 
 @pytest.fixture(scope="module")
@@ -194,3 +196,23 @@ def test_an_error_says_which_text_of_a_list_it_means(
 def test_a_model_shows_what_it_is(translates: Model) -> None:
     assert repr(translates).startswith("<clearhead encoder-decoder, ")
     assert translates.module is translates.checkpoint.module
+
+
+@pytest.mark.parametrize("wrong", [123, None, [b"bytes"], ["good", 5]])
+def test_what_is_no_text_is_refused(wrong: Any, writes: Model, decides: Model) -> None:
+    for use in (writes.generate, writes.embed, decides.classify):
+        with pytest.raises(InputError, match="A text is a str, not a"):
+            use(wrong)
+    with pytest.raises(InputError, match="A text is a str, not a"):
+        writes.stream(wrong)
+
+
+def test_train_gives_the_best_model_and_never_writes_over_a_run(tmp_path: Path) -> None:
+    config = small_config("classify", tmp_path / "data")
+    heard: list[object] = []
+    model = clearhead.train(config, tmp_path / "run", on_record=heard.append)
+    assert model.classify("good 1 <b>")[0].label in ("<up>", "down|&")
+    assert len(heard) > 6
+    assert json.loads((tmp_path / "run" / "quality.json").read_text(encoding="utf-8"))["split"] == "test"
+    with pytest.raises(ConfigError, match=r"not empty.\nGo on with it with resume=True"):
+        clearhead.train(config, tmp_path / "run")

@@ -6,9 +6,9 @@ Importing the package is instant: PyTorch is loaded when a name that needs it is
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from clearhead.api import Model, load
+    from clearhead.api import Model, load, train
 
-__all__ = ["Model", "__version__", "load"]
+__all__ = ["Model", "__version__", "load", "train"]
 __version__ = "0.1.0"
 
 

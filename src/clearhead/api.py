@@ -1,4 +1,4 @@
-"""What `clearhead.load` returns: a model with its tokenizer, to write, translate, classify and look into."""
+"""`clearhead.load` and `clearhead.train`: a model with its tokenizer, to write, translate, classify and look into."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -13,12 +13,15 @@ from clearhead import checkpoint as folder
 from clearhead.checkpoint import Checkpoint
 from clearhead.config.decoding import DecodingConfig
 from clearhead.config.model import ModelConfig
+from clearhead.config.run import RunConfig
 from clearhead.decoding.generate import Generation, Generator, Piece, tokenizer_of
 from clearhead.decoding.read import Classification, Reader
-from clearhead.errors import InputError
+from clearhead.errors import ConfigError, InputError
 from clearhead.inspection.capture import Trace, capture
 from clearhead.models.build import Model as Module
 from clearhead.text.tokenizer import Tokenizer
+from clearhead.training.history import Kept
+from clearhead.training.runs import make_run
 
 Task = TypeVar("Task")
 
@@ -86,7 +89,7 @@ class Model:
 
     def stream(self, prompt: str, **settings: Any) -> Iterator[Piece]:
         """Writes on from a prompt, piece by piece; a piece never splits a character."""
-        return self.generator.stream(prompt, DecodingConfig(**settings))
+        return self.generator.stream(a_text(prompt), DecodingConfig(**settings))
 
     @overload
     def translate(self, text: str, **settings: Any) -> str: ...
@@ -127,7 +130,7 @@ class Model:
         """
         if not self.translates and target is not None:
             raise InputError(f"A model of shape '{self.config.shape}' takes no target.\nCall trace(text).")
-        given = [self.reader.ids(text)]
+        given = [self.reader.ids(a_text(text))]
         if self.translates:
             target = self.translate(text) if target is None else target
             given.insert(0, [*self.generator.frame.before, *self.tokenizer.encode(target)])
@@ -142,17 +145,44 @@ class Model:
 
 def prepared(texts: str | Sequence[str], prepare: Callable[[str], Task]) -> list[Task]:
     """A single text, or each of a list, made ready; an error says which of a list it means."""
-    if isinstance(texts, str):
-        return [prepare(texts)]
+    if isinstance(texts, str) or not isinstance(texts, Sequence):
+        return [prepare(a_text(texts))]
     tasks = []
     for place, text in enumerate(texts):
         try:
-            tasks.append(prepare(text))
+            tasks.append(prepare(a_text(text)))
         except InputError as error:
             raise InputError(f"text {place} of the list: {error}") from None
     return tasks
 
 
+def a_text(text: object) -> str:
+    """The same, if it is a text."""
+    if not isinstance(text, str):
+        raise InputError(f"A text is a str, not a {type(text).__name__}.\nGive a text, or a list of texts.")
+    return text
+
+
 def load(path: str | Path, dtype: torch.dtype = torch.float32) -> Model:
     """Reads a model folder."""
     return Model(folder.load(path, dtype))
+
+
+def train(
+    recipe: str | Path | RunConfig,
+    out: str | Path,
+    resume: bool = False,
+    on_record: Callable[[Kept], None] = lambda record: None,
+) -> Model:
+    """Trains a recipe (a file, the name of a shipped one, or a `RunConfig`) into a run folder; the best model.
+
+    `on_record` hears of every logged step, every evaluation and every sample.
+    """
+    config, place = recipe if isinstance(recipe, RunConfig) else RunConfig.read(recipe), Path(out)
+    if place.exists() and any(place.iterdir()) and not resume:
+        raise ConfigError(f"{place} is not empty.\nGo on with it with resume=True, or name another folder.")
+    run = make_run(config, place)
+    for record in run.train(resume):
+        on_record(record)
+    run.evaluate()
+    return load(place / "best")

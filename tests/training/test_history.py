@@ -1,5 +1,7 @@
 """The log of a run: what is written is read, and a run that goes on cuts it where it goes on."""
 
+import json
+import math
 from pathlib import Path
 
 import pytest
@@ -69,3 +71,11 @@ def test_the_best_and_the_last() -> None:
     assert history.best is not None
     assert (history.step, history.best.step) == (15, 10)
     assert [sample.given for sample in history.last_samples()] == ["a", "b"]
+
+
+def test_a_loss_that_is_no_number_is_null_in_the_log_and_comes_back(tmp_path: Path) -> None:
+    record = StepRecord(1, 0.0, math.nan, 1e-3, math.nan, 10.0, 1.0, 0.0, 1)
+    assert json.loads(line_of(record))["loss"] is None
+    (tmp_path / "log.jsonl").write_text(line_of(record), encoding="utf-8")
+    (read,) = records_of(tmp_path / "log.jsonl")
+    assert repr(read) == repr(record)

@@ -1,68 +1,98 @@
-"""`clearhead demo`: the main job end to end, as far as it exists. Today: models to look into, untrained."""
+"""`clearhead demo`: the main job end to end: train a translator, measure it, translate, and look inside it.
 
-import platform
-from typing import TYPE_CHECKING
+Sentences enter as arguments; their translations leave on stdout, with what the model has learned and what its
+cross-attention looks at. A demo that was trained before is used again.
+"""
 
-from clearhead import __version__
+import json as json_format
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from rich.console import Console
 
-SENTENCE = "he is old"
+    from clearhead.api import Model
 
-
-def demo() -> None:
-    """Build a model of each shape and look inside one; the demo itself trains nothing yet."""
-    import torch
-
-    print(f"clearhead {__version__}, torch {torch.__version__}, Python {platform.python_version()}")
-    print(f"{platform.machine()}, {torch.get_num_threads()} threads")
-    print("\nOne config, three shapes (random weights; `clearhead train` makes trained ones):")
-    show_shapes()
-    print(f"\nWhat each word of '{SENTENCE}' looks at in head 0 of decoder.0.self, a causal head:")
-    show_weights(SENTENCE.split())
+RECIPE = "spanish-translator"
+SENTENCES = ("Tengo un coche.", "Todavía no tengo hambre.")  # of the lecture, and never in the training data
+NEXT = """Next:
+  clearhead demo "El gato negro duerme."                      your own sentence
+  clearhead translate {out} --input FILE                      a file of them
+  look at {out}/report.html in a browser
+  clearhead train translate YOURS.es YOURS.en                 a translator of your own files
+  clearhead train language-model BOOK.txt --minutes 10        or a language model"""
 
 
-def show_shapes() -> None:
-    """A line for each shape: its size, and the shape of its logits."""
-    import torch
+def demo(
+    context: typer.Context,
+    sentences: Annotated[
+        list[str] | None, typer.Argument(help="Spanish sentences to translate, besides the lecture's two.")
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="FOLDER", help="The run folder; a model that is there is used again."),
+    ] = Path("runs/demo"),
+    json: Annotated[bool, typer.Option("--json", help="One JSON object at the end.")] = False,
+) -> None:
+    """Train a Spanish to English translator, measure it, translate with it, and look inside it.
 
-    from clearhead.config.model import ModelConfig
-    from clearhead.models.build import SHAPES, build
-    from clearhead.models.translator import Translator
+    Settings of its recipe are overridden by their own names: --training.steps 3000.
+    """
+    from rich.console import Console
 
-    tokens, source = torch.tensor([[1, 2, 3]]), torch.tensor([[4, 5, 6, 7]])
-    for shape in SHAPES:
-        model = build(ModelConfig.model_validate({"shape": shape, "vocabulary": 1000, "d": 64}))
-        logits = model(tokens, source) if isinstance(model, Translator) else model(tokens)
-        size = sum(parameter.numel() for parameter in model.parameters())
-        print(f"  {shape:<16} {size:>9,} parameters   logits {tuple(logits.shape)}")
+    from clearhead.api import load
+    from clearhead.cli.request import parted
 
-
-def show_weights(words: list[str]) -> None:
-    """The attention weights of one head as a table, and the proof that looking changes nothing."""
-    import torch
-
-    from clearhead.config.model import ModelConfig
-    from clearhead.inspection.capture import capture
-    from clearhead.models.build import build
-
-    tokens = torch.arange(len(words))[None]
-    model = build(ModelConfig(shape="decoder", vocabulary=len(words), d=64, decoder_blocks=2))
-    with torch.no_grad(), capture(model, "decoder.0.self.weights") as trace:
-        seen = model(tokens)
-    with torch.no_grad():
-        unseen = model(tokens)
-    print("\n".join(draw(words, trace["decoder.0.self.weights"][0, 0])))
-    difference = (seen - unseen).abs().max().item()
-    print(f"The same logits whether one looks or not: they differ by at most {difference:.1g}.")
+    words, overrides = parted([*(sentences or []), *context.args])
+    console = Console(stderr=json, soft_wrap=True, highlight=False)
+    console.print(f"Spanish to English: the recipe {RECIPE}, into {out}\n", markup=False)
+    quality = trained(console, out, overrides)
+    model = load(out / "best")
+    asked = [*SENTENCES, *words]
+    made = model.translate(asked)
+    console.print("\nSentences that the model has never read:")
+    for source, target in zip(asked, made, strict=True):
+        console.print(f"  {source}\n    {target}", markup=False)
+    draw(console, model, asked[-1], made[-1])
+    console.print(f"\n{NEXT.format(out=out)}", markup=False)
+    if json:
+        translations = dict(zip(asked, made, strict=True))
+        print(
+            json_format.dumps(quality | {"translations": translations, "out": str(out)}, ensure_ascii=False)
+        )
 
 
-def draw(words: list[str], A: "Tensor") -> list[str]:
-    """A row for each query, a column for each key, and nothing where it may not look."""
-    width = max(4, *map(len, words)) + 2
-    lines = [" " * (width + 2) + "".join(word.rjust(width) for word in words)]
-    for word, row in zip(words, A.tolist(), strict=True):
-        cells = (f"{weight:.2f}" if weight else "" for weight in row)
-        lines.append(f"  {word:<{width}}" + "".join(cell.rjust(width) for cell in cells).rstrip())
-    return lines
+def trained(console: "Console", out: Path, overrides: dict[str, str]) -> dict[str, Any]:
+    """Trains the model, goes on with it, or finds it done; then its quality on held-out sentences."""
+    from clearhead.cli.request import find_request
+    from clearhead.cli.train import carry_out, measured, prepared, show_plan, show_result
+    from clearhead.training.runs import QUALITY
+
+    if (out / QUALITY).is_file():
+        console.print(f"The model of {out} is there already; another --out trains a new one.", markup=False)
+        return dict(json_format.loads((out / QUALITY).read_text(encoding="utf-8")))
+    resume = (out / "checkpoints").is_dir()
+    request = find_request([str(out) if resume else RECIPE], overrides, out, resume, None)
+    try:
+        run = prepared(request)
+        show_plan(console, request, run)
+        carry_out(request, run)
+        quality = measured(run) or {}
+    except KeyboardInterrupt:
+        print("\nStopped.", file=sys.stderr)
+        raise typer.Exit(130) from None
+    show_result(console, run)
+    return quality
+
+
+def draw(console: "Console", model: "Model", source: str, target: str) -> None:
+    """What each English word looks at in the Spanish sentence, in the head that is most decided."""
+    from clearhead.inspection.figures import attention_of, for_terminal
+
+    attention = attention_of(model.checkpoint, source, target)
+    head = attention.sharpest
+    console.print(f"\nWhat each English word looks at, in head {head} (darker is more):\n")
+    console.print(for_terminal(attention, head), markup=False)

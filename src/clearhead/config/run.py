@@ -1,8 +1,8 @@
 """A whole run: the recipe. TOML and overrides enter, one frozen and checked object leaves, and back.
 
 A recipe is a file, or the name of one that ships with the package. Relative paths of its data are taken from
-the recipe's own folder, those of an override from the current one. TOML has no word for nothing: where a
-setting may be None, a recipe says "none".
+the recipe's own folder, those of an override or of a shipped recipe from the current one. TOML has no word for
+nothing: where a setting may be None, a recipe says "none".
 """
 
 import tomllib
@@ -134,6 +134,7 @@ def _find(recipe: str | Path) -> Path:
 
 def _parse(path: Path, group: type[Settings]) -> dict[str, Any]:
     """The tables of a recipe, with paths from its folder, and None where it says "none"."""
+    folder = Path.cwd() if path.parent == RECIPES else path.parent
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -145,7 +146,7 @@ def _parse(path: Path, group: type[Settings]) -> dict[str, Any]:
     for section, key in PATHS:
         inner = table.get(section)
         if isinstance(inner, dict) and key in inner:
-            inner[key] = anchor(inner[key], path.parent)
+            inner[key] = anchor(inner[key], folder)
     _read_nones(table, group)
     return table
 

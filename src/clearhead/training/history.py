@@ -1,9 +1,10 @@
 """What has happened in a run so far: records enter as they come, or from `log.jsonl`; curves and samples leave."""
 
 import json
+import math
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from clearhead.errors import DataError
@@ -59,7 +60,13 @@ class History:
 def line_of(record: Kept) -> str:
     """A record as a line of the log."""
     kind = next(name for name, kind in KINDS.items() if isinstance(record, kind))
-    return json.dumps({"kind": kind} | asdict(record), ensure_ascii=False) + "\n"
+    values = {key: None if is_nan(value) else value for key, value in asdict(record).items()}
+    return json.dumps({"kind": kind} | values, ensure_ascii=False) + "\n"
+
+
+def is_nan(value: object) -> bool:
+    """Whether it is no number; JSON has no word for that, and the log says null."""
+    return isinstance(value, float) and math.isnan(value)
 
 
 def read_log(path: Path) -> History:
@@ -88,7 +95,10 @@ def records_of(path: Path) -> Iterator[Kept]:
     for line in text.split("\n")[:-1]:
         try:
             values = json.loads(line)
-            yield KINDS[values.pop("kind")](**values)
+            kind = KINDS[values.pop("kind")]
+            numbers = {field.name for field in fields(kind) if field.type is float}
+            missing = {key: math.nan for key in numbers if key in values and values[key] is None}
+            yield kind(**values | missing)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(
                 f"{path} has a line that is no record: {line[:80]!r} ({error}).\nRemove it."

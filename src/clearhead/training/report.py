@@ -4,7 +4,6 @@ Curves, quality, samples, attention, the data and the settings; inline SVG and C
 All text passes through `markup`, so that whatever the data says, it cannot break the page.
 """
 
-import os
 import platform
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from clearhead import __version__
+from clearhead.checkpoint import write_whole
 from clearhead.config.model import ModelConfig
 from clearhead.config.settings import Settings
 from clearhead.data.audit import Audit, LengthAudit
@@ -53,11 +53,9 @@ SMOOTHED_SHARE = 1 / 40  # of the records: how far a smoothed loss looks to each
 
 
 def write_report(run: "Run") -> Path:
-    """Writes the page beside its place and then renames it, so that a browser never meets half a page."""
+    """Writes the page; a browser never meets half of it."""
     place = run.out / "report.html"
-    beside = place.with_name(".report.html.new")
-    beside.write_text(page(run), encoding="utf-8")
-    os.replace(beside, place)
+    write_whole(place, page(run))
     return place
 
 

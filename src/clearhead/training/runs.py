@@ -4,11 +4,12 @@ runs/NAME/recipe.toml     what is run, with steps where the recipe said epochs o
 runs/NAME/log.jsonl       one record a line
 runs/NAME/checkpoints/    to go on from
 runs/NAME/best/, last/    model folders
+runs/NAME/quality.json    the numbers of the best model on held-out data
 runs/NAME/report.html     curves, samples, attention, data, settings; written anew at each evaluation
 runs/NAME/tensorboard/    events, where it is installed
 """
 
-import os
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,7 @@ from typing import Any
 import torch
 
 from clearhead import checkpoint as folder
-from clearhead.checkpoint import Checkpoint
+from clearhead.checkpoint import Checkpoint, write_whole
 from clearhead.config.run import RunConfig
 from clearhead.data.prepare import Prepared, prepare
 from clearhead.data.progress import Listener, unheard
@@ -37,10 +38,11 @@ from clearhead.training.card import card_of
 from clearhead.training.evaluate import Evaluation
 from clearhead.training.events import Events
 from clearhead.training.history import History, Sample, cut_log, line_of
-from clearhead.training.plan import Plan, make_plan, model_config
+from clearhead.training.plan import Plan, check_size, make_plan, model_config
 from clearhead.training.report import write_report
 from clearhead.training.trainer import EvaluationRecord, Record, Trainer
 
+QUALITY = "quality.json"
 LOOKED_THROUGH = 1000  # held-out examples among which samples are looked for
 
 
@@ -77,7 +79,6 @@ class Run:
             snapshots.restore(kept[-1], trainer)
         place = self.out / "log.jsonl"
         self.history = cut_log(place, trainer.step) if resume else History()
-        every = self.config.training.checkpoint_every or trainer.evaluate_every
         with place.open("a" if resume else "w", encoding="utf-8") as log, self.events(trainer.step) as events:
 
             def note(record: Record | Sample) -> Record | Sample:
@@ -92,7 +93,7 @@ class Run:
                 if isinstance(record, EvaluationRecord):
                     yield from map(note, self.after_evaluation(record, trainer))
                     self.report(trainer)
-                if record.step % every == 0:
+                if trainer.is_last_of_step(record) and record.step % trainer.checkpoint_every == 0:
                     snapshots.save(self.out / "checkpoints", trainer, self.config.training.keep_checkpoints)
         if trainer.is_stopping:
             snapshots.save(self.out / "checkpoints", trainer, self.config.training.keep_checkpoints)
@@ -108,7 +109,7 @@ class Run:
         place = self.out / "recipe.toml"
         if not (resume and place.exists()):
             comments = "".join(f"# {line}\n" for note in self.notes for line in note.splitlines())
-            place.write_text(f"{comments}{self.config.to_toml()}", encoding="utf-8")
+            write_whole(place, f"{comments}{self.config.to_toml()}")
 
     @property
     def step(self) -> int:
@@ -195,11 +196,9 @@ class Run:
         self.quality = {"split": split} | Evaluation(best).run(
             reader, self.config.decoding, progress=progress
         )
-        place = self.out / "best" / folder.CARD
-        beside = place.with_name(f".{folder.CARD}.new")
-        beside.write_text(card_of(self, "best"), encoding="utf-8")
-        os.replace(beside, place)
+        write_whole(self.out / "best" / folder.CARD, card_of(self, "best"))
         write_report(self)
+        write_whole(self.out / QUALITY, json.dumps(self.quality, ensure_ascii=False))
         return self.quality
 
 
@@ -240,6 +239,7 @@ def make_run(config: RunConfig, out: Path, progress: Listener = unheard) -> Run:
     given = None if config.training.init_from is None else folder.load(config.training.init_from)
     data = prepare(config, progress, None if given is None else tokenizers_of(given))
     settings = model_config(config, data)
+    check_size(settings, config.training)
     model = build(settings, config.training.seed)
     if given is not None:
         take_weights(model, given.module)
