@@ -20,7 +20,7 @@ BY_SHAPE = {  # the first that fits is taken
     "encoder": ("bert", "roberta", "distilbert"),
     "encoder-decoder": ("marian", "t5"),
 }
-OF_TRAINING = ("dropout", "attention_dropout", "zero_outputs")
+OF_TRAINING = ("dropout", "attention_dropout", "initial_deviation", "zero_outputs")
 OF_VECTORS = ("pool", "unit_length")  # written for sentence-transformers
 # Settings that mean something only where another has a certain value.
 IDLE_UNLESS: dict[str, dict[str, tuple[str, ...]]] = {
