@@ -23,16 +23,16 @@ from tests.pages import ROOT
 pytestmark = pytest.mark.slow
 FOLDER = os.environ.get("CLEARHEAD_SCREENSHOTS")
 WIDTH = 1280
-SPANISH = {"text": "La chica lee un libro rojo.", "at": "decoder.1.cross", "q": 3, "k": 4}
+SPANISH = {"text": "La chica lee un libro rojo.", "at": "decoder.1.cross", "q": 3, "k": 6}
 PYTHON = {"text": "def add(a, b):\n    return a +"}
-REVIEW = {"text": "The room was not clean at all."}
+REVIEW = {"text": "The music was great, but the plot was boring."}
 
 SHAPES = {"spanish": "encoder-decoder", "python": "decoder", "reviews": "encoder"}
 
 # name: model, view, selection
 PICTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "attention": ("spanish", "attention", SPANISH | {"cell": "weights:3:4"}),
-    "dark": ("spanish", "attention", SPANISH | {"cell": "scores:3:4", "stage": "scores"}),
+    "attention": ("spanish", "attention", SPANISH | {"cell": "weights:3:6"}),
+    "dark": ("spanish", "attention", SPANISH | {"cell": "scores:3:6", "stage": "scores"}),
     "stages": ("spanish", "attention", SPANISH | {"at": "decoder.0.self", "k": 2, "stage": "all"}),
     "text": ("spanish", "text", SPANISH),
     "map": ("spanish", "map", SPANISH),
@@ -60,7 +60,9 @@ def test_a_picture_is_taken(visit: Callable[..., Visitor], name: str, tmp_path: 
     with Image.open(tmp_path / "whole.png") as picture:
         # A palette, and no more of a long page than is looked at: a picture of some tens of kilobytes.
         cut = picture.convert("RGB").crop((0, 0, WIDTH, min(picture.height, 1500)))
-        cut.quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(path, optimize=True)
+        cut.quantize(256, Image.Quantize.MEDIANCUT, kmeans=2, dither=Image.Dither.NONE).save(
+            path, optimize=True
+        )
     assert path.stat().st_size < 200_000
     assert visitor.page.locator("main .panel").count() > 0
     assert visitor.page.locator(".error").count() == 0

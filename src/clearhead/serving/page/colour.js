@@ -75,5 +75,10 @@ export function colourOf(value, { kind, largest }) {
   return colours(kind)[Math.max(0, Math.min(255, Math.round(share * 255)))];
 }
 export const css = (c) => `rgb(${c[0]} ${c[1]} ${c[2]})`;
-export const inkOn = ([r, g, b]) => (0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#15161d" : "#ffffff");
+
+// Black or white, whichever can be read better (relative luminance of WCAG).
+export function inkOn(colour) {
+  const [r, g, b] = colour.map((x) => (x <= 10 ? x / 3294 : ((x / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
+}
 export const property = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();

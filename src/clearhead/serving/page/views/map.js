@@ -166,7 +166,7 @@ function column(stack, x, top) {
   }
   parts.push(line(`M${trunk} ${begin}V${y}`, TRUNK_LINE), ...blocks);
   if (stack.final_norm && stack.norm !== "none") {
-    parts.push(box(trunk - NORM / 2, y, NORM, 24, stack.norm), line(`M${trunk} ${y + 24}v14`));
+    parts.push(box(trunk - NORM / 2, y, NORM, 24, stack.norm), line(`M${trunk} ${y + 24}v14`, TRUNK_LINE));
     y += 38;
   }
   return { parts, end: y, trunk };
