@@ -1,11 +1,14 @@
 """What `export` writes is loaded by `transformers` as it is, computes the same, and comes back the same."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 import torch
 import transformers as hf
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 from clearhead import checkpoint
@@ -139,7 +142,7 @@ def made_here(changes: dict[str, Any]) -> ModelConfig:
 
 
 @pytest.mark.parametrize("name", HERE)
-def test_a_model_of_ours_is_theirs_too(name: str, tmp_path: Path) -> None:
+def test_a_model_of_ours_is_written_config(name: str, tmp_path: Path) -> None:
     family, added, changes = HERE[name]
     model = randomised(made_here(changes))
     checkpoint.save(tmp_path / "ours", Checkpoint(model))
@@ -156,7 +159,7 @@ def test_a_model_of_ours_is_theirs_too(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "family", "settings"),
+    ("changes", "family", "reasons"),
     [
         (
             {"positions": "alibi", "feedforward": "swiglu"},
@@ -175,15 +178,15 @@ def test_a_model_of_ours_is_theirs_too(name: str, tmp_path: Path) -> None:
     ],
 )
 def test_what_no_family_has_is_named_with_the_nearest(
-    changes: dict[str, Any], family: str, settings: list[str], tmp_path: Path
+    changes: dict[str, Any], family: str, reasons: list[str], tmp_path: Path
 ) -> None:
     model = build(made_here(changes))
     checkpoint.save(tmp_path / "ours", Checkpoint(model))
     with pytest.raises(ConfigError) as error:
         export_model(tmp_path / "ours", tmp_path / "theirs")
     assert f"The nearest is {family}; these stand in the way:" in str(error.value)
-    for setting in settings:
-        assert f"model.{setting}" in str(error.value)
+    for reason in reasons:
+        assert f"model.{reason}" in str(error.value)
     assert not (tmp_path / "theirs").exists()
 
 
@@ -259,8 +262,8 @@ def test_two_tokenizers_stand_in_two_folders(tmp_path: Path) -> None:
     assert hf.AutoTokenizer.from_pretrained(tmp_path / "theirs")(TEXTS[0])["input_ids"] == frame
     other = hf.AutoTokenizer.from_pretrained(tmp_path / "theirs", subfolder="target")
     assert other.decode(target.encode(TEXTS[0])) == target.decode(target.encode(TEXTS[0]))
-    settings = hf.AutoConfig.from_pretrained(tmp_path / "theirs")
-    assert settings.decoder_start_token_id == target.specials.begin
+    written_config = hf.AutoConfig.from_pretrained(tmp_path / "theirs")
+    assert written_config.decoder_start_token_id == target.specials.begin
     import_model(tmp_path / "theirs", tmp_path / "again")
     again = checkpoint.load(tmp_path / "again")
     assert again.tokenizer is not None
@@ -273,8 +276,8 @@ def test_labels_go_along(tmp_path: Path) -> None:
     model = randomised(made_here(HERE["an encoder"][2]))
     checkpoint.save(tmp_path / "ours", Checkpoint(model, labels=["good", "bad", "neither"]))
     export_model(tmp_path / "ours", tmp_path / "theirs")
-    settings = hf.AutoConfig.from_pretrained(tmp_path / "theirs")
-    assert settings.id2label == {0: "good", 1: "bad", 2: "neither"}
+    written_config = hf.AutoConfig.from_pretrained(tmp_path / "theirs")
+    assert written_config.id2label == {0: "good", 1: "bad", 2: "neither"}
     import_model(tmp_path / "theirs", tmp_path / "again")
     assert checkpoint.load(tmp_path / "again").labels == ["good", "bad", "neither"]
 
@@ -284,3 +287,44 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="is not an empty folder"):
         export_model(tmp_path / "ours", tmp_path / "ours")
     assert checkpoint.load(tmp_path / "ours").config == pair("gpt2").ours.config
+
+
+CHANGES: dict[str, list[Any]] = {
+    "tied": [True, False],
+    "h_kv": [None, 1, 2],
+    "d_k": [None, 6, 10],
+    "window": [None, 4],
+    "scale": [None, 1.0, 0.3],
+    "query_key_norm": [True, False],
+    "attention_bias": ["", "qkv", "qkvo", "k"],
+    "norm_epsilon": [1e-5, 0.01, 1e-12],
+    "norm_bias": [True, False],
+    "final_norm": [None, True, False],
+    "feedforward": ["relu", "gelu", "gelu_tanh", "silu", "relu2", "swiglu", "geglu", "geglu_tanh"],
+    "d_ff": [None, 30],
+    "feedforward_bias": [True, False],
+    "embedding_scale": [1.0, 24**0.5, 2.0],
+    "token_types": [0, 1, 2],
+    "head_bias": [True, False],
+    "soft_cap": [None, 5.0],
+    "position_offset": [0, 2],
+    "rotary_scaling": [None, {"kind": "linear", "factor": 2.0}],
+}
+
+
+@settings(max_examples=60)
+@given(name=st.sampled_from(list(HERE)), data=st.data())
+def test_whatever_is_written_computes_the_same_in_transformers(name: str, data: st.DataObject) -> None:
+    """Settings by chance: refused with a reason, or the same logits there."""
+    keys = data.draw(st.lists(st.sampled_from(list(CHANGES)), min_size=1, max_size=3, unique=True))
+    changes = HERE[name][2] | {key: data.draw(st.sampled_from(CHANGES[key])) for key in keys}
+    try:
+        config = made_here(changes)
+        express(config)
+    except ConfigError:
+        return
+    with TemporaryDirectory() as folder:
+        model = randomised(config)
+        checkpoint.save(f"{folder}/ours", Checkpoint(model))
+        export_model(f"{folder}/ours", f"{folder}/theirs")
+        assert_equal_in_transformers(Path(folder) / "theirs", model)
