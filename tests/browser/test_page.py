@@ -138,6 +138,10 @@ def test_a_walk_through_all_views_by_keyboard(visit: Visit) -> None:
     page = visitor.page
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the view"
+    before = page.url
+    page.keyboard.press("Enter")
+    assert (page.evaluate("document.activeElement.id"), page.url) == ("main", before)
+    page.locator('[data-key="view text"]').focus()
     for view in VIEWS[1:]:
         for _ in range(40):
             page.keyboard.press("Tab")
@@ -170,6 +174,8 @@ def test_arrow_keys_move_through_a_matrix(visit: Visit) -> None:
     A = MODELS["decoder"]().trace(TEXT)["decoder.0.self.weights"][0, 0, 4, 2]
     captured = page.locator("[data-panel=derivation]").get_attribute("data-captured")
     assert float(captured or "nan") == pytest.approx(float(A))
+    visitor.act(lambda: page.keyboard.press("Escape"))
+    assert page.locator("[data-panel=derivation]").count() == 0
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -2,8 +2,8 @@
 
     CLEARHEAD_SCREENSHOTS=FOLDER pytest tests/browser/test_screenshots.py
 
-makes those of the documentation anew, from the models in FOLDER: `spanish`, `python` and `reviews`, as the
-shipped recipes train them.
+makes those of the documentation anew, from the models in FOLDER: `spanish` and `reviews`, as the shipped recipes
+train them.
 """
 
 import os
@@ -24,10 +24,9 @@ pytestmark = pytest.mark.slow
 FOLDER = os.environ.get("CLEARHEAD_SCREENSHOTS")
 WIDTH = 1280
 SPANISH = {"text": "La chica lee un libro rojo.", "at": "decoder.1.cross", "q": 3, "k": 6}
-PYTHON = {"text": "def add(a, b):\n    return a +"}
 REVIEW = {"text": "The music was great, but the plot was boring."}
 
-SHAPES = {"spanish": "encoder-decoder", "python": "decoder", "reviews": "encoder"}
+SHAPES = {"spanish": "encoder-decoder", "reviews": "encoder"}
 
 # name: model, view, selection
 PICTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -40,9 +39,9 @@ PICTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "heads": ("spanish", "heads", SPANISH),
     "links": ("spanish", "links", SPANISH),
     "translation": ("spanish", "translation", SPANISH),
-    "residual": ("python", "residual", PYTHON),
-    "next": ("python", "next", PYTHON | {"temperature": 0.8, "top_k": 40}),
-    "generation": ("python", "generation", PYTHON | {"temperature": 0.5, "tokens": 10}),
+    "residual": ("spanish", "residual", SPANISH),
+    "next": ("spanish", "next", SPANISH | {"temperature": 2.5, "top_k": 12}),
+    "generation": ("spanish", "generation", SPANISH | {"temperature": 0}),
     "classifier": ("reviews", "classifier", REVIEW),
 }
 

@@ -3,7 +3,7 @@
 import { count, h, num, say, visible } from "./dom.js";
 import { get, isSaved, Refused } from "./api.js";
 import { address, list, select, state, subscribe } from "./state.js";
-import { again, app, ask, toggle, topStack } from "./app.js";
+import { again, app, ask, toggle } from "./app.js";
 import { derivation } from "./derive.js";
 import { savePage } from "./saved.js";
 import * as text from "./views/text.js";
@@ -256,6 +256,11 @@ async function start() {
     return;
   }
   header();
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault(); // the address belongs to the selection
+    find("main").focus();
+  });
+  addEventListener("keydown", (event) => { if (event.key === "Escape") select({ cell: "" }); });
   subscribe((changed) => {
     for (const key of ["text", "target"]) {
       const box = document.querySelector(`[data-key="field ${key}"]`);

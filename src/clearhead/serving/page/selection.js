@@ -1,7 +1,7 @@
 // The selection, to be seen and changed on every view that uses it.
 
 import { chip, h, num } from "./dom.js";
-import { select, state } from "./state.js";
+import { select } from "./state.js";
 import { app, attention, head, keyToken, query, tokens } from "./app.js";
 
 export function chooser({ heads = true, pair = true } = {}) {

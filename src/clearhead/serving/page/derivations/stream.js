@@ -1,7 +1,7 @@
 // Where the numbers of the stream come from: a sublayer's input, hidden units, logits and probabilities.
 
 import { cells, figure, formula, frac, h, mi, num, root, row, sub, sum, sup, table } from "../dom.js";
-import { app, attention, head, reading, site, sites, stackOf, tokens, topStack, weight } from "../app.js";
+import { app, attention, reading, site, sites, stackOf, topStack, weight } from "../app.js";
 import { at, dot, equals, go, rowOf, shown, terms } from "./terms.js";
 
 const before = (place) => {

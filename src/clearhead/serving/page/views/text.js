@@ -3,7 +3,7 @@
 import { bytes, chip, h, num, spell, table, cells, visible } from "../dom.js";
 import { panel } from "../panel.js";
 import { pythonPass, quote } from "../python.js";
-import { app, stackOf, topStack } from "../app.js";
+import { app, topStack } from "../app.js";
 import { select, state } from "../state.js";
 
 export const title = "Text";
