@@ -70,6 +70,10 @@ export function scaleFor(values, kind, isHidden) {
   ) largest = Math.max(largest, Math.abs(values[i]));
   return { kind, largest: kind === "weights" ? Math.max(largest, 1e-12) : largest || 1 };
 }
+// Weights are shares of 1; among many keys each is so small that the largest one stands for the end of the scale.
+export const scaleOfWeights = (values, keys) => (
+  keys > 32 ? scaleFor(values, "weights") : { kind: "weights", largest: 1 }
+);
 export function colourOf(value, { kind, largest }) {
   const share = kind === "weights" ? value / largest : (value / largest + 1) / 2;
   return colours(kind)[Math.max(0, Math.min(255, Math.round(share * 255)))];

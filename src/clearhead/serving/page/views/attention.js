@@ -1,7 +1,7 @@
 // The attention bench: one head, from q and k of a pair to what it adds to the stream (N9 to N16).
 
 import { figure, formula, frac, h, m, mi, mo, num, root, row, spell, sub, sup } from "../dom.js";
-import { scaleFor } from "../colour.js";
+import { scaleFor, scaleOfWeights } from "../colour.js";
 import { matrix, strip } from "../matrix.js";
 import { panel } from "../panel.js";
 import { pythonSite } from "../python.js";
@@ -207,7 +207,7 @@ function drawn(name, T, options = {}) {
     isHidden,
     onselect: choose("weights"),
     tone: "o",
-    scale: { kind: "weights", largest: 1 },
+    scale: scaleOfWeights(T.weights.data, mm),
   });
   const wide = (X, title, kind, tone, stack, chosen, colour) => matrix({
     values: X.data,

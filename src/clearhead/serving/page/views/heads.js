@@ -1,6 +1,7 @@
 // Heads: every head side by side, what it does on this text, and what is lost without it (N16, N19, N46).
 
 import { cells, chip, h, num, spell, table, track, visible } from "../dom.js";
+import { scaleOfWeights } from "../colour.js";
 import { picture, matrix } from "../matrix.js";
 import { panel } from "../panel.js";
 import { pythonPass, pythonSite } from "../python.js";
@@ -53,7 +54,7 @@ function thumb(one, pictures, key) {
   const [, r, c] = X.shape;
   const data = X.data.subarray(one.place * r * c, (one.place + 1) * r * c);
   const muted = list("mute").includes(one.name), value = key ? one[key] : one.entropy;
-  const canvas = picture(data, r, c, { kind: "weights", largest: 1 });
+  const canvas = picture(data, r, c, scaleOfWeights(data, c));
   canvas.setAttribute("aria-hidden", "true");
   const choose = (event) => (event.altKey ? toggle("mute", one.name) : select({ at: one.attention, head: one.head }));
   const press = (event) => { if (event.key === "m") toggle("mute", one.name); };
@@ -146,7 +147,7 @@ async function chosenPanel(rows) {
     rowTokens: tokens(one.stack),
     columnTokens: tokens(one.keys),
     kind: "weights",
-    scale: { kind: "weights", largest: 1 },
+    scale: scaleOfWeights(A.data, columns),
     title: headName(),
     name: "head",
     wide: 420,

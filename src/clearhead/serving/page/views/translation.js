@@ -1,6 +1,7 @@
 // Translation: the encoder's attention, the decoder's, and the rectangle between them, with its alignment (N17, N29).
 
 import { cells, chip, h, num, spell, svg, table } from "../dom.js";
+import { scaleOfWeights } from "../colour.js";
 import { matrix } from "../matrix.js";
 import { absent, panel } from "../panel.js";
 import { pythonSite } from "../python.js";
@@ -88,7 +89,7 @@ function square(one, A, mean) {
     rowTokens: tokens(one.stack),
     columnTokens: tokens(one.keys),
     kind: "weights",
-    scale: { kind: "weights", largest: 1 },
+    scale: scaleOfWeights(A.data, columns),
     title: one.name,
     name: one.name,
     key: `matrix ${one.name}`,
