@@ -1,15 +1,17 @@
 """Stories that need two steps of look-up: who searches where, and what was left there (N31).
 
-A seed and options enter; stories leave, each labelled with the word that its last sentence asks for:
+A seed and options enter; stories leave, each labelled with the word that comes next:
 
-    In the kitchen Karin left the guitar. In the garden Anna left the wine. Then Tom searched the kitchen -> guitar
+    In the kitchen Karin left the guitar. In the garden Anna left the wine. Then Tom searched the kitchen and found
+    the -> guitar
 
-The first step finds the place that was searched, the second what was left in it, and the second cannot start
-before the first has ended. With `hops = 1` the label is the place itself: the same stories, and one step.
+The first step finds the sentence of the place that was searched, the second what was left in it, and the second
+cannot start before the first has ended. With more than one of `searches` the earlier ones say what was found, so
+that a language model of the stories has many answers to learn from; the last one is asked.
 
-Which object lies where is drawn evenly, and so is the place that is searched. Whoever takes only the first step
+Which object lies where is drawn evenly, and so is every place that is searched. Whoever takes only the first step
 knows the place and the objects, but not which belongs to which, and is right in 1 of `objects` cases: which
-object it is, how often it is named and where in the story it stands say nothing.
+object it is, how often it is named before the searches and where in the story it stands say nothing.
 """
 
 from collections.abc import Iterator
@@ -35,8 +37,8 @@ def aside(rng: Random, places: list[str], objects: list[str]) -> str:
     )
 
 
-def draw(rng: Random, hops: int, objects: int, asides: int) -> Labelled:
-    """One story; each of its places is as likely as the others to be searched."""
+def draw(rng: Random, objects: int, asides: int, searches: int) -> Labelled:
+    """One story; each of its places is as likely as the others to be searched, every time."""
     places, things = rng.sample(PLACES, objects), rng.sample(OBJECTS, objects)
     story = [
         f"In the {place} {rng.choice(PEOPLE)} left the {thing}."
@@ -44,17 +46,18 @@ def draw(rng: Random, hops: int, objects: int, asides: int) -> Labelled:
     ]
     for _ in range(rng.randint(0, asides)):
         story.insert(rng.randint(0, len(story)), aside(rng, places, things))
-    asked = rng.randrange(objects)
-    story.append(f"Then {rng.choice(PEOPLE)} searched the {places[asked]}")
-    return Labelled(" ".join(story), (places, things)[hops - 1][asked])
+    for _ in range(searches):
+        asked = rng.randrange(objects)
+        story.append(f"Then {rng.choice(PEOPLE)} searched the {places[asked]} and found the {things[asked]}.")
+    return Labelled(" ".join(story).removesuffix(f" {things[asked]}."), things[asked])
 
 
 def make(seed: int, options: Options) -> Iterator[tuple[str, Example]]:
     """Stories without end."""
     rng = Random(f"hops {seed}")
-    hops, objects, asides = (int(options[name]) for name in ("hops", "objects", "asides"))
+    objects, asides, searches = (int(options[name]) for name in ("objects", "asides", "searches"))
     while True:
-        example = draw(rng, hops, objects, asides)
+        example = draw(rng, objects, asides, searches)
         yield example.text, example
 
 
@@ -65,8 +68,10 @@ CORPUS = Corpus(
     make=make,
     counts={"train": 50_000, "validation": 1_000, "test": 1_000},
     options=(
-        Option("hops", (1, 2), 2, "steps of look-up that the label needs"),
-        Option("objects", range(2, len(OBJECTS) + 1), 4, "places in a story, each with an object"),
+        Option("objects", range(2, len(OBJECTS) + 1), 3, "places in a story, each with an object"),
         Option("asides", range(6), 2, "most sentences that do not matter"),
+        Option(
+            "searches", range(1, 21), 1, "places that are searched; what is found is said of all but the last"
+        ),
     ),
 )
