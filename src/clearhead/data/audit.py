@@ -16,7 +16,7 @@ from clearhead.data.order import Integers, Words
 from clearhead.data.shards import Shards
 from clearhead.text.examples import Split
 
-HASHES_AT_ONCE = 1 << 23
+HASHES_AT_ONCE = 1 << 20
 LONGEST = 1 << 20  # lengths above it count as this
 
 

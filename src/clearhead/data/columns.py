@@ -5,6 +5,7 @@ which are read as if they were joined: example indices, or starts and counts in 
 token ids leave. Only what is asked for is touched, so a column may be far larger than memory.
 """
 
+import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,8 @@ from clearhead.data.order import Integers
 
 Ids = NDArray[np.integer]
 Claims = NDArray[np.bool_]
+
+KEPT_PIECES = 4  # a column of no more stays in memory as it is read
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,19 @@ class Column:
         ids = np.empty(len(at), np.int64)
         for piece, here, local in by_piece(self._tokens, at):
             ids[here] = self.pieces[piece][local]
+            if len(self.pieces) > KEPT_PIECES:
+                let_go(self.pieces[piece])
         return ids
+
+
+def let_go(piece: Ids) -> None:
+    """Gives the memory of a mapped piece back: what was read of a corpus larger than memory does not pile up.
+
+    The system keeps the file's pages as long as it has room for them, so that they are soon there again.
+    """
+    mapped = getattr(piece, "_mmap", None)
+    if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def by_piece(borders: Integers, places: Integers) -> Iterator[tuple[int, Claims, Integers]]:
