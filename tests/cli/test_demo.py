@@ -1,4 +1,4 @@
-"""`clearhead demo` as a user meets it, with a run so short that it learns nothing; what it learns is in `slow`."""
+"""`clearhead demo` as a user meets it: with a run so short that it learns nothing, and with a longer one."""
 
 import json
 from pathlib import Path
@@ -24,6 +24,7 @@ def demo(*words: str) -> Result:
     return result
 
 
+@pytest.mark.slow
 def test_the_demo_trains_measures_translates_and_draws_and_is_not_done_twice() -> None:
     first = demo(*SHORT)
     model = load("runs/demo/best")

@@ -42,7 +42,7 @@ main()
     assert done.stdout.splitlines()[-1] == "loaded: []", done.stderr
 
 
-@pytest.mark.parametrize("words", [["dream"], ["demo", "--nonsense"]])
+@pytest.mark.parametrize("words", [["dream"], ["recipes", "--nonsense"]])
 def test_misuse_ends_with_2(words: list[str]) -> None:
     done = run(*words)
     assert (done.returncode, done.stdout) == (2, "")

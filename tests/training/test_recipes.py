@@ -7,6 +7,8 @@ import pytest
 
 import clearhead
 from clearhead.config.run import RunConfig, shipped
+from clearhead.training.runs import make_run
+from clearhead.training.trainer import StepRecord
 
 NAMES = {
     "spanish-translator", "python-lm", "reviews-classifier", "dna-classifier", "hops-two-layers",
@@ -18,6 +20,7 @@ def test_the_promised_recipes_are_there() -> None:
     assert shipped().keys() >= NAMES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(shipped()))
 def test_every_shipped_recipe_trains(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -28,15 +31,17 @@ def test_every_shipped_recipe_trains(name: str, tmp_path: Path, monkeypatch: pyt
     little |= {"training.evaluate_every": "none", "training.samples": "1"}
     if RunConfig.read(name).data.is_builtin:
         little |= {"data.count": "100", "data.validation": "0.1", "data.test": "0.1"}
-    model = clearhead.train(RunConfig.read(name, little), tmp_path / "run")
+    if name == "python-lm":
+        little |= {"tokenizer.vocabulary": "300"}
+    run = make_run(RunConfig.read(name, little), tmp_path / "run")
+    assert [record.step for record in run.train() if isinstance(record, StepRecord)][-1] == 2
     assert (tmp_path / "run" / "report.html").exists()
-    assert (tmp_path / "run" / "quality.json").exists()
-    assert model.config.d == RunConfig.read(name).model.d
+    assert clearhead.load(tmp_path / "run" / "best").config.d == RunConfig.read(name).model.d
 
 
-@pytest.mark.parametrize("name", sorted(shipped()))
+@pytest.mark.parametrize("name", sorted(shipped().keys() - {"shakespeare-reference"}))
 def test_no_recipe_states_a_default(name: str) -> None:
-    """A recipe says little: a setting that changes nothing is noise."""
+    """A recipe says little: a setting that changes nothing is noise, but in the one to compare with."""
     stated = tomllib.loads(shipped()[name].read_text(encoding="utf-8"))
     run = RunConfig.read(name)
     for section in ("tokenizer", "model", "training", "decoding"):

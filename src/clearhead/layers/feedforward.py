@@ -13,7 +13,7 @@ from clearhead.layers.sites import site
 
 def relu2(X: Tensor) -> Tensor:
     """max(0, x)² (So et al., 2021)."""
-    return SquaredReLU.apply(X)
+    return SquaredReLU.apply(X)  # type: ignore[no-untyped-call]
 
 
 class SquaredReLU(torch.autograd.Function):

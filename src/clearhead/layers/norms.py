@@ -46,7 +46,7 @@ class RMSNorm(Norm):
     def forward(self, X: Tensor, real: Tensor | None = None) -> Tensor:
         """(b, n, d) -> (b, n, d)."""
         if X.is_cpu and X.dtype == torch.float32 and torch.is_grad_enabled():
-            return Rooted.apply(X, self.weight, self.epsilon)
+            return Rooted.apply(X, self.weight, self.epsilon)  # type: ignore[no-untyped-call]
         return F.rms_norm(X, X.shape[-1:], self.weight, self.epsilon)
 
 
