@@ -168,6 +168,17 @@ def test_weights_that_fit_are_taken_and_a_new_head_keeps_its_own(tmp_path: Path)
         assert torch.equal(weight, old[name] if name in old else fresh[name])
 
 
+def test_a_model_to_start_from_says_how_large_the_new_one_is(tmp_path: Path) -> None:
+    first = make_run(configured("masked-language-model", tmp_path / "a"), tmp_path / "first")
+    list(first.train())
+    config = configured("classify", tmp_path / "b", init_from=str(tmp_path / "first" / "last"))
+    larger = config.model.replace(d=2 * first.model.config.d, dropout=0.3, pool="first")
+    second = make_run(config.replace(model=larger), tmp_path / "second")
+    found, given = second.config.model, first.model.config
+    assert (found.d, found.context, found.vocabulary) == (given.d, given.context, given.vocabulary)
+    assert (found.dropout, found.pool, found.head) == (0.3, "first", "classifier")
+
+
 def test_a_model_of_other_sizes_to_start_from_is_refused(tmp_path: Path) -> None:
     run: Run = small_run("translate", tmp_path)
     other = build(run.model.config.replace(d=12, d_k=None, d_ff=None))

@@ -22,6 +22,7 @@ import torch
 
 from clearhead import checkpoint as folder
 from clearhead.checkpoint import Checkpoint, write_whole
+from clearhead.config.model import ModelConfig
 from clearhead.config.run import RunConfig
 from clearhead.data.prepare import Prepared, prepare
 from clearhead.data.progress import Listener, unheard
@@ -43,6 +44,8 @@ from clearhead.training.report import write_report
 from clearhead.training.trainer import EvaluationRecord, Record, Trainer
 
 QUALITY = "quality.json"
+# What a recipe says of a model that starts from another one; all else must be as it is there.
+OWN = ("head", "classes", "pool", "pool_dense", "dropout", "attention_dropout")
 LOOKED_THROUGH = 1000  # held-out examples among which samples are looked for
 
 
@@ -237,6 +240,8 @@ SAMPLERS: dict[str, Callable[[Run, int], list[Any]]] = {
 def make_run(config: RunConfig, out: Path, progress: Listener = unheard) -> Run:
     """Prepares the data, builds the model and makes the plan; nothing is written yet."""
     given = None if config.training.init_from is None else folder.load(config.training.init_from)
+    if given is not None:
+        config = config.replace(model=begun_from(given.config, config.model))
     data = prepare(config, progress, None if given is None else tokenizers_of(given))
     settings = model_config(config, data)
     check_size(settings, config.training)
@@ -247,6 +252,12 @@ def make_run(config: RunConfig, out: Path, progress: Listener = unheard) -> Run:
     lengths = {"steps": plan.steps, "epochs": None, "minutes": None}
     config = config.replace(model=settings, training=config.training.replace(**lengths))
     return Run(config, data, model, plan, out)
+
+
+def begun_from(given: ModelConfig, stated: ModelConfig) -> ModelConfig:
+    """The settings of the model to start from, so that its weights fit; the recipe says what is read from its top."""
+    own = {key: value for key in OWN if (value := getattr(stated, key)) != getattr(given, key)}
+    return given.replace(**own, unit_length=False)
 
 
 def tokenizers_of(given: Checkpoint) -> Tokenizers | None:
