@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 RECIPE = "spanish-translator"
 SENTENCES = ("Tengo un coche.", "Todavía no tengo hambre.")  # of the lecture, and never in the training data
 NEXT = """Next:
-  clearhead demo "El gato negro duerme."                      your own sentence
-  clearhead translate {out} --input FILE                      a file of them
-  look at {out}/report.html in a browser
-  clearhead train translate YOURS.es YOURS.en                 a translator of your own files
-  clearhead train language-model BOOK.txt --minutes 10        or a language model"""
+  clearhead explore {out}    every number of a pass, in the browser
+  clearhead demo "El gato negro duerme."    your own sentence
+  clearhead train translate YOURS.es YOURS.en    a translator of your own files
+  clearhead train language-model BOOK.txt --minutes 10    or a language model
+  look at {out}/report.html in a browser"""
 
 
 def demo(

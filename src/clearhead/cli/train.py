@@ -70,6 +70,7 @@ def train(
             carry_out(request, run)
             facts = planned(request, run) | done(run) | {"quality": measured(run)}
             show_result(console, run)
+            show_next(console, run)
     except KeyboardInterrupt:
         print("\nStopped.", file=sys.stderr)
         raise typer.Exit(130) from None
@@ -175,11 +176,11 @@ def measured(run: "Run") -> dict[str, Any] | None:
 
 
 def show_result(console: "Console", run: "Run") -> None:
-    """What came out of it, and what to do next."""
+    """What came out of it."""
     from clearhead.cli.evaluate import show
     from clearhead.training.report import duration
 
-    facts, task = done(run), run.config.task
+    facts = done(run)
     console.print(f"\n{run.out}: {facts['steps']:,} steps in {duration(facts['seconds'])}", markup=False)
     if run.history.best is not None:
         best = run.history.best
@@ -187,9 +188,14 @@ def show_result(console: "Console", run: "Run") -> None:
     if run.quality is not None:
         console.print(f"\nThe best model on the {run.quality['split']} data:")
         show({name: value for name, value in run.quality.items() if name != "split"}, console.file)
+
+
+def show_next(console: "Console", run: "Run") -> None:
+    """What to do with it."""
     console.print("\nNext:")
-    commands = [EXAMPLES[task].format(out=run.out), f"clearhead evaluate {run.out}" if run.quality else None]
-    for command in filter(None, commands):
+    commands = [EXAMPLES[run.config.task].format(out=run.out), f"clearhead explore {run.out}"]
+    commands += [f"clearhead evaluate {run.out}"] if run.quality else []
+    for command in commands:
         console.print(f"  {command}", markup=False)
     console.print(f"  look at {run.out / 'report.html'} in a browser", markup=False)
 
