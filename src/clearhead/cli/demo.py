@@ -20,7 +20,7 @@ RECIPE = "spanish-translator"
 SENTENCES = ("Tengo un coche.", "Todavía no tengo hambre.")  # of the lecture, and never in the training data
 NEXT = """Next:
   clearhead explore {out}    every number of a pass, in the browser
-  clearhead demo "El gato negro duerme."    your own sentence
+  clearhead demo "La chica lee un libro rojo."    your own sentence
   clearhead train translate YOURS.es YOURS.en    a translator of your own files
   clearhead train language-model BOOK.txt --minutes 10    or a language model
   look at {out}/report.html in a browser"""
