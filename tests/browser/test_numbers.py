@@ -146,7 +146,6 @@ def test_a_click_derives_a_weight_down_to_the_terms_of_its_score(visit: Visit) -
     assert "weights:4:2" in unquote(page.url)
 
 
-@pytest.mark.notes("N19")
 @pytest.mark.parametrize("shape", list(MODELS))
 def test_an_alt_click_mutes_a_head(visit: Visit, shape: str) -> None:
     model = MODELS[shape]()

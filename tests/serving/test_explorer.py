@@ -101,7 +101,6 @@ def test_what_a_sublayer_is_given_leads_to_its_queries(asker: Asker) -> None:
         assert torch.allclose(Q.transpose(0, 1).norm(dim=-1), lengths, atol=1e-4)
 
 
-@pytest.mark.notes("N19")
 def test_a_muted_head_gives_the_prediction_of_the_same_intervention(asker: Asker) -> None:
     attention = asker.client.get("/api/model").json()["attentions"][-1]["name"]
     answer = asker.ask(TEXT, mute=[f"{attention}.1"])

@@ -153,7 +153,6 @@ def test_the_numbers_of_the_best_model_are_kept(tmp_path: Path) -> None:
 # Starting from another model.
 
 
-@pytest.mark.notes("N36")
 def test_weights_that_fit_are_taken_and_a_new_head_keeps_its_own(tmp_path: Path) -> None:
     first = make_run(configured("masked-language-model", tmp_path / "a"), tmp_path / "first")
     list(first.train())

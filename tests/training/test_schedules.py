@@ -27,7 +27,6 @@ def test_the_table_and_the_setting_name_the_same_kinds() -> None:
     assert set(CURVES) == set(get_args(training.Schedule))
 
 
-@pytest.mark.notes("N37")
 @given(schedules)
 def test_the_warm_up_is_a_straight_line_to_one(schedule: Schedule) -> None:
     rising = shares(schedule)[: schedule.warmup]
