@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import torch
 from torch import Tensor
@@ -20,8 +20,9 @@ from clearhead.errors import ConfigError, InputError
 from clearhead.inspection.capture import Trace, capture
 from clearhead.models.build import Model as Module
 from clearhead.text.tokenizer import Tokenizer
-from clearhead.training.history import Kept
-from clearhead.training.runs import make_run
+
+if TYPE_CHECKING:
+    from clearhead.training.history import Kept
 
 Task = TypeVar("Task")
 
@@ -172,12 +173,14 @@ def train(
     recipe: str | Path | RunConfig,
     out: str | Path,
     resume: bool = False,
-    on_record: Callable[[Kept], None] = lambda record: None,
+    on_record: "Callable[[Kept], None]" = lambda record: None,
 ) -> Model:
     """Trains a recipe (a file, the name of a shipped one, or a `RunConfig`) into a run folder; the best model.
 
     `on_record` hears of every logged step, every evaluation and every sample.
     """
+    from clearhead.training.runs import make_run  # only who trains waits for it
+
     config, place = recipe if isinstance(recipe, RunConfig) else RunConfig.read(recipe), Path(out)
     if place.exists() and any(place.iterdir()) and not resume:
         raise ConfigError(f"{place} is not empty.\nGo on with it with resume=True, or name another folder.")
