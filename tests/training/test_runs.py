@@ -12,8 +12,9 @@ from clearhead import checkpoint as folder
 from clearhead.config.run import RunConfig
 from clearhead.errors import ConfigError
 from clearhead.models.build import build
+from clearhead.training.begin import take_weights
 from clearhead.training.history import History, read_log
-from clearhead.training.runs import Run, make_run, take_weights
+from clearhead.training.runs import Run, make_run
 from clearhead.training.trainer import EvaluationRecord, StepRecord
 from tests.training.small import small_run
 from tests.training.test_snapshots import facts

@@ -22,19 +22,17 @@ import torch
 
 from clearhead import checkpoint as folder
 from clearhead.checkpoint import Checkpoint, write_whole
-from clearhead.config.model import ModelConfig
 from clearhead.config.run import RunConfig
 from clearhead.data.prepare import Prepared, prepare
 from clearhead.data.progress import Listener, unheard
-from clearhead.data.tokenizers import Tokenizers
 from clearhead.decoding.generate import Generator
 from clearhead.decoding.read import Reader
-from clearhead.errors import ConfigError
 from clearhead.inspection.figures import Attention, attention_of
 from clearhead.models.build import Model, build
 from clearhead.text.examples import Example, Labelled, Pair, Text
 from clearhead.text.sources import read_split
 from clearhead.training import snapshots
+from clearhead.training.begin import begun_from, take_weights, tokenizers_of
 from clearhead.training.card import card_of
 from clearhead.training.evaluate import Evaluation
 from clearhead.training.events import Events
@@ -44,8 +42,6 @@ from clearhead.training.report import write_report
 from clearhead.training.trainer import EvaluationRecord, Record, Trainer
 
 QUALITY = "quality.json"
-# What a recipe says of a model that starts from another one; all else must be as it is there.
-OWN = ("head", "classes", "pool", "pool_dense", "dropout", "attention_dropout")
 LOOKED_THROUGH = 1000  # held-out examples among which samples are looked for
 
 
@@ -252,31 +248,3 @@ def make_run(config: RunConfig, out: Path, progress: Listener = unheard) -> Run:
     lengths = {"steps": plan.steps, "epochs": None, "minutes": None}
     config = config.replace(model=settings, training=config.training.replace(**lengths))
     return Run(config, data, model, plan, out)
-
-
-def begun_from(given: ModelConfig, stated: ModelConfig) -> ModelConfig:
-    """The settings of the model to start from, so that its weights fit; the recipe says what is read from its top."""
-    own = {key: value for key in OWN if (value := getattr(stated, key)) != getattr(given, key)}
-    return given.replace(**own, unit_length=False)
-
-
-def tokenizers_of(given: Checkpoint) -> Tokenizers | None:
-    """The tokenizers of a model to start from."""
-    if given.tokenizer is None:
-        return None
-    return Tokenizers(given.source_tokenizer or given.tokenizer, given.tokenizer)
-
-
-def take_weights(model: Model, given: Model) -> None:
-    """Copies the weights that both models have; a new head keeps its own."""
-    theirs = dict(given.named_parameters())
-    taken = 0
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            if name in theirs and theirs[name].shape == weight.shape:
-                weight.copy_(theirs[name])
-                taken += 1
-    if not taken:
-        raise ConfigError(
-            "training.init_from holds no weight that fits this model.\nUse the same d, h and blocks in [model]."
-        )
