@@ -186,7 +186,12 @@ def steps_of_a_save(place: Path) -> int:
     return len(done)
 
 
-def test_after_a_kill_the_old_or_the_new_is_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize("can_exchange", [True, False])
+def test_after_a_kill_the_old_or_the_new_is_there(
+    can_exchange: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not can_exchange:
+        monkeypatch.setattr(folders, "exchanged", lambda one, other: False)
     old, new = make(seed=1), make(seed=2)
     save(tmp_path / "count", Checkpoint(old))
     count = steps_of_a_save(tmp_path / "count")
@@ -201,6 +206,7 @@ def test_after_a_kill_the_old_or_the_new_is_there(tmp_path: Path) -> None:
                 save(place, Checkpoint(new))
             except Killed:
                 assert len(done) == step
+        assert place.is_dir() or not (can_exchange and sys.platform == "linux")
         found = load(place).module
         seen.append("old" if is_same(found, old) else "new" if is_same(found, new) else "neither")
         save(place, Checkpoint(new))  # and a later save mends what the kill left
@@ -208,6 +214,37 @@ def test_after_a_kill_the_old_or_the_new_is_there(tmp_path: Path) -> None:
         assert place.is_dir()
     assert seen == sorted(seen, reverse=True)
     assert set(seen) == {"old", "new"}
+
+
+@pytest.mark.parametrize("can_exchange", [True, False])
+def test_mending_leaves_one_of_them_and_nothing_else(
+    can_exchange: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not can_exchange:
+        monkeypatch.setattr(folders, "exchanged", lambda one, other: False)
+    save(tmp_path / "count", Checkpoint(make(seed=1)))
+    for step in range(steps_of_a_save(tmp_path / "count") + 1):
+        place = tmp_path / f"{step}" / "model"
+        save(place, Checkpoint(make(seed=1)))
+        with pytest.MonkeyPatch.context() as patch:
+            kill_at(step, patch)
+            with contextlib.suppress(Killed):
+                save(place, Checkpoint(make(seed=2)))
+        found = load(place).module
+        folders.mend(place.parent)
+        assert [path.name for path in place.parent.iterdir()] == ["model"]
+        assert is_same(load(place).module, found)
+
+
+def test_what_was_half_removed_or_half_written_is_gone(tmp_path: Path) -> None:
+    save(tmp_path / "model", Checkpoint(make()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shutil, "rmtree", lambda *_, **__: None)  # killed before it began
+        folders.remove_whole(tmp_path / "model")
+    (tmp_path / ".note.new").write_text("half")
+    assert not (tmp_path / "model").exists()
+    folders.mend(tmp_path)
+    assert not [*tmp_path.iterdir()]
 
 
 def test_after_a_kill_of_the_first_save_there_is_nothing_or_all(tmp_path: Path) -> None:

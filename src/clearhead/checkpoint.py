@@ -1,9 +1,10 @@
 """One folder holds everything a model needs: settings, weights, tokenizers, labels, and a card for people.
 
-A model goes in and comes out the same. The folder is written beside its place and then renamed, so that a
-kill leaves the old one or the new one. Nothing in it is executed: JSON and safetensors only, never pickle.
+A model goes in and comes out the same. The folder is written beside its place, flushed and then renamed, so that
+a kill leaves the old one or the new one. Nothing in it is executed: JSON and safetensors only, never pickle.
 """
 
+import ctypes
 import json
 import os
 import shutil
@@ -247,14 +248,30 @@ def written_beside(folder: Path) -> Iterator[Path]:
         place.chmod(0o755)
         for path in [*place.iterdir(), place]:
             flush(path)
-        if folder.exists():
-            shutil.rmtree(previous(folder), ignore_errors=True)
-            folder.rename(previous(folder))
-        place.rename(folder)
+        put_in_place(place, folder)
         flush(folder.parent)
         shutil.rmtree(previous(folder), ignore_errors=True)
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def put_in_place(new: Path, folder: Path) -> None:
+    """Renames a folder; one that stands in its place leaves it at the same moment, where the system can do that."""
+    if folder.exists() and not exchanged(new, folder):
+        shutil.rmtree(previous(folder), ignore_errors=True)
+        folder.rename(previous(folder))
+    if not folder.exists():
+        new.rename(folder)
+
+
+def exchanged(one: Path, other: Path) -> bool:
+    """Whether two folders have changed places at one moment, as only Linux can."""
+    here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of its headers
+    try:
+        rename = ctypes.CDLL(None).renameat2
+    except (AttributeError, OSError, TypeError):
+        return False
+    return bool(rename(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
 
 
 def write_whole(place: Path, text: str) -> None:
@@ -263,6 +280,32 @@ def write_whole(place: Path, text: str) -> None:
     beside.write_text(text, encoding="utf-8")
     flush(beside)
     os.replace(beside, place)
+    flush(place.parent)
+
+
+def remove_whole(folder: Path) -> None:
+    """Removes a folder: whoever looks finds all of it or nothing."""
+    beside = folder.with_name(f".{folder.name}.removing")
+    shutil.rmtree(beside, ignore_errors=True)
+    folder.rename(beside)
+    shutil.rmtree(beside, ignore_errors=True)
+
+
+def mend(folder: Path) -> None:
+    """Ends what a kill left half done among the things of a folder: nothing half written or removed stays.
+
+    What another was about to replace stands in its place again, unless the other had already come.
+    """
+    for old in folder.glob(".*.previous"):
+        place = folder / old.name[1 : -len(".previous")]
+        if place.exists():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            old.rename(place)
+    for left in [*folder.glob(".*.writing"), *folder.glob(".*.removing")]:
+        shutil.rmtree(left, ignore_errors=True)
+    for file in folder.glob(".*.new"):
+        file.unlink(missing_ok=True)
 
 
 def flush(path: Path) -> None:
