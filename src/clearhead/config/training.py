@@ -1,8 +1,8 @@
 """The settings of training: the `[training]` table of a recipe."""
 
-from typing import ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from clearhead.config.settings import Settings
 from clearhead.errors import ConfigError
@@ -13,6 +13,15 @@ Precision = Literal["auto", "float32", "bfloat16", "float16"]
 Choice = Literal["auto", "on", "off"]
 Average = Literal["none", "last", "exponential"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
+Parallel = Literal["auto", "ddp", "fsdp"]
+Matrix = Literal["W_q", "W_k", "W_v", "W_o", "W_1", "W_2", "W_g"]
+
+ALL_MATRICES: tuple[Matrix, ...] = ("W_q", "W_k", "W_v", "W_o", "W_1", "W_2", "W_g")
+
+
+def listed(value: Any) -> Any:
+    """One name as a list of one."""
+    return (value,) if isinstance(value, str) else value
 
 
 class TrainingConfig(Settings):
@@ -79,6 +88,9 @@ class TrainingConfig(Settings):
     device: Device = Field(
         "auto", description="where to compute; auto: cuda, mps, cpu, the first that is there"
     )
+    parallel: Parallel = Field(
+        "auto", description="under torchrun: ddp, the whole model on every rank, or fsdp, a part of each weight"
+    )
     threads: int | None = Field(None, gt=0, description="CPU threads; all cores when not given")
 
     log_every: int = Field(10, gt=0, description="steps between two records of the log")
@@ -101,6 +113,24 @@ class TrainingConfig(Settings):
     )
 
     init_from: str | None = Field(None, description="a model folder to start from; random weights when None")
+    frozen: Annotated[tuple[str, ...], BeforeValidator(listed)] = Field(
+        (), description="parts that stay as they are, such as embeddings, encoder.0, decoder.*.ffn, head"
+    )
+    layer_decay: float = Field(
+        1.0, gt=0, le=1, description="rate of a block as a share of the block above it; embeddings are lowest"
+    )
+    lora_rank: int | None = Field(
+        None,
+        gt=0,
+        le=4096,
+        description="rank of the adapters that learn in place of the model; none when None",
+    )
+    lora_scale: float = Field(
+        2.0, gt=0, description="s in W + s B A, the adapted matrix; what others call alpha / rank"
+    )
+    lora_targets: Annotated[tuple[Matrix, ...], BeforeValidator(listed)] = Field(
+        ALL_MATRICES, min_length=1, description="matrices of the blocks that get an adapter"
+    )
     seed: int = Field(1, ge=0, description="of the first weights, the order of the data, and dropout")
 
     @model_validator(mode="after")
@@ -113,6 +143,11 @@ class TrainingConfig(Settings):
         if len(lengths) > 1 and self.steps is not None:
             raise ConfigError(
                 f"training.{' and '.join(lengths)} say the same thing twice.\nGive one of them."
+            )
+        if self.lora_rank is not None and self.init_from is None:
+            raise ConfigError(
+                f"training.lora_rank = {self.lora_rank} adapts a model that has learned something, but no model to "
+                "start from is named.\nName its folder in training.init_from, or leave lora_rank out."
             )
         every, steps = self.evaluate_every, self.steps
         if (
