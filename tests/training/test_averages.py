@@ -128,3 +128,13 @@ def test_what_is_kept_stays_as_it_was() -> None:
         average.after_step()
         average.before_evaluation()
         assert all(torch.allclose(X, before[name], equal_nan=True) for name, X in kept.items())
+
+
+@pytest.mark.parametrize("kind", ["exponential", "last"])
+def test_a_frozen_weight_is_neither_averaged_nor_kept(kind: str) -> None:
+    model = nn.Linear(3, 2)
+    model.bias.requires_grad_(False)
+    average = make_average(model, TrainingConfig.model_validate({"average": kind, "average_last": 3}))
+    average.before_evaluation()
+    assert [X.shape for X in average.state().values() if X.ndim == 2] == [(2, 3)]
+    assert not [X for X in average.state().values() if X.shape == (2,)]

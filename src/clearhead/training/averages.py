@@ -16,7 +16,7 @@ class NoAverage:
     """The newest weights."""
 
     def __init__(self, model: nn.Module) -> None:
-        self.weights = [weight.data for weight in model.parameters()]
+        self.weights = [weight.data for weight in model.parameters() if weight.requires_grad]
 
     def after_step(self) -> None:
         """Called after every step."""
