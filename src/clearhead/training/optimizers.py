@@ -14,6 +14,7 @@ from torch.optim import AdamW, Optimizer
 
 from clearhead.config.training import TrainingConfig
 from clearhead.models.stack import Stack
+from clearhead.training.adapters import adapters_of
 
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)  # drive singular values from (0, 1] to about 1 in five rounds
 ROUNDS = 5
@@ -26,7 +27,11 @@ class Muon(Optimizer):
     """
 
     def __init__(
-        self, weights: Iterable[nn.Parameter], lr: float, momentum: float, weight_decay: float
+        self,
+        weights: Iterable[nn.Parameter] | Iterable[dict[str, Any]],
+        lr: float,
+        momentum: float,
+        weight_decay: float,
     ) -> None:
         super().__init__(weights, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
@@ -69,14 +74,35 @@ def orthogonal(G: Tensor) -> Tensor:
 
 
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
-    """The matrices inside the blocks of every stack."""
+    """The matrices inside the blocks of every stack that learn; adapters are none.
+
+    Of an adapter B A both factors begin small or at zero: steps of one size in every direction, as Muon takes
+    them, would mostly follow noise.
+    """
     blocks = [block for stack in model.modules() if isinstance(stack, Stack) for block in stack.blocks]
+    adapters = adapters_of(model)
     return [
         weight
         for block in blocks
         for weight in block.parameters()
-        if weight.ndim == 2 and weight.requires_grad
+        if weight.ndim == 2 and weight.requires_grad and id(weight) not in adapters
     ]
+
+
+def rate_shares(model: nn.Module, decay: float) -> dict[int, float]:
+    """The rate of each weight, by its id, as a share of the largest: decay^(blocks above it), 1 above them all.
+
+    Embeddings have all blocks of their stack above them. So the parts nearest to the text, which serve every
+    task, change least (Howard and Ruder, ULMFiT, 2018).
+    """
+    shares = {id(weight): 1.0 for weight in model.parameters()}
+    for stack in (module for module in model.modules() if isinstance(module, Stack)):
+        count = len(stack.blocks)
+        for part in (stack.tokens, stack.types, stack.positions, stack.embedding_norm):
+            shares |= {id(weight): decay**count for weight in part.parameters()} if part is not None else {}
+        for i, block in enumerate(stack.blocks):
+            shares |= {id(weight): decay ** (count - 1 - i) for weight in block.parameters()}
+    return shares
 
 
 def make_optimizers(model: nn.Module, training: TrainingConfig) -> list[Optimizer]:
@@ -84,17 +110,18 @@ def make_optimizers(model: nn.Module, training: TrainingConfig) -> list[Optimize
     matrices = hidden_matrices(model) if training.optimizer == "muon" else []
     in_muon = {id(weight) for weight in matrices}
     rest = [weight for weight in model.parameters() if weight.requires_grad and id(weight) not in in_muon]
-    groups = [
-        {"params": [weight for weight in rest if weight.ndim >= 2], "weight_decay": training.weight_decay},
-        {"params": [weight for weight in rest if weight.ndim < 2], "weight_decay": 0.0},
-    ]
+    decaying = [weight for weight in rest if weight.ndim >= 2]
+    others = [weight for weight in rest if weight.ndim < 2]
+    shares = rate_shares(model, training.layer_decay)
     optimizers: list[Optimizer] = []
     if matrices:
-        optimizers.append(Muon(matrices, training.matrix_rate, training.momentum, training.weight_decay))
+        groups = by_rate(matrices, shares, training.matrix_rate, training.weight_decay)
+        optimizers.append(Muon(groups, training.matrix_rate, training.momentum, training.weight_decay))
     if rest:
         optimizers.append(
             AdamW(
-                [group for group in groups if group["params"]],
+                by_rate(decaying, shares, training.learning_rate, training.weight_decay)
+                + by_rate(others, shares, training.learning_rate, 0.0),
                 lr=training.learning_rate,
                 betas=training.betas,
                 eps=training.epsilon,
@@ -105,6 +132,16 @@ def make_optimizers(model: nn.Module, training: TrainingConfig) -> list[Optimize
         for group in optimizer.param_groups:
             group["largest_rate"] = group["lr"]
     return optimizers
+
+
+def by_rate(
+    weights: list[nn.Parameter], shares: dict[int, float], rate: float, decay: float
+) -> list[dict[str, Any]]:
+    """Weights in groups of one rate."""
+    rates: dict[float, list[nn.Parameter]] = {}
+    for weight in weights:
+        rates.setdefault(rate * shares[id(weight)], []).append(weight)
+    return [{"params": group, "lr": lr, "weight_decay": decay} for lr, group in rates.items()]
 
 
 def set_rate(optimizers: list[Optimizer], share: float) -> None:
