@@ -74,6 +74,16 @@ def test_pieces_of_a_long_book_are_near_the_size_asked_for(folder: Path, parts: 
     assert all(len(piece.text) >= 120 for piece in pieces[:-1] if isinstance(piece, Text))
 
 
+def test_pieces_know_their_lines_after_lines_that_are_left_out(folder: Path) -> None:
+    lines = [f"line {number:3} {'x' * 21}".encode() for number in range(1, 61)]
+    lines[4], lines[30] = b"\xff bad", b"bad \xff"
+    (folder / "numbered.txt").write_bytes(b"\r\n".join(lines))
+    reader = read(folder / "numbered.txt", "text", reading=Reading(chunk_characters=120, on_error="skip"))
+    found = [(place.line, int(example.text[5:8])) for place, example in reader.located()]  # type: ignore[union-attr]
+    assert len(found) > 10
+    assert all(told == written for told, written in found)
+
+
 @given(st.lists(filled(LINE), min_size=1, max_size=8), st.sampled_from(["\n", "\r\n"]))
 def test_a_line_can_be_a_document(folder: Path, lines: list[str], end: str) -> None:
     content = ("\ufeff" + end.join(lines)).encode()

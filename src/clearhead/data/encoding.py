@@ -1,8 +1,8 @@
 """Examples become framed token ids, chunk by chunk, while the next chunk is read.
 
 A stream of examples enters; a stream of `Encoded` leaves, and an `Account` of what was cut and dropped.
-Memory holds a few chunks, whatever the size of the corpus. Reading and counting run in this thread while a
-second one encodes, and the tokenizer's own threads beside it.
+Memory holds a few chunks, whatever the size of the corpus. Reading and counting run in this thread while
+others encode, a chunk each.
 """
 
 from collections import deque
@@ -20,12 +20,13 @@ from clearhead.data.frames import Frame
 from clearhead.data.order import Words
 from clearhead.data.ragged import Encoded, Joined, divide, select, truncate, wrap
 from clearhead.text.examples import Example, Labelled, Pair, Text
+from clearhead.text.fast import cores
 from clearhead.text.tokenizer import Tokenizer
 
-CHUNK_CHARACTERS = 1 << 19
+CHUNK_CHARACTERS = 1 << 18
 CHUNK_EXAMPLES = 1 << 14
 EMPTY = blake2b(digest_size=8)
-AHEAD = 3  # chunks on their way through the tokenizer; larger or fewer were slower
+AHEAD = 2  # chunks on their way for each core
 
 
 @dataclass(frozen=True)
@@ -105,11 +106,11 @@ class Encoding:
 
     def encode(self, examples: Iterable[Example], tell: Callable[[Chunk], None]) -> Iterator[Encoded]:
         """The examples as framed ids; `tell` hears of each chunk when it is done."""
-        with ThreadPoolExecutor(1, thread_name_prefix="clearhead-encode") as thread:
+        with ThreadPoolExecutor(cores(), thread_name_prefix="clearhead-encode") as threads:
             on_the_way: deque[tuple[Chunk, Words, Future[tuple[Joined, ...]]]] = deque()
             for chunk in chunks(examples):
-                on_the_way.append((chunk, hashes(chunk), thread.submit(self._encode, chunk)))
-                if len(on_the_way) > AHEAD:
+                on_the_way.append((chunk, hashes(chunk), threads.submit(self._encode, chunk)))
+                if len(on_the_way) > AHEAD * cores():
                     yield self._finish(*on_the_way.popleft(), tell)
             while on_the_way:
                 yield self._finish(*on_the_way.popleft(), tell)

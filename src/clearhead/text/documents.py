@@ -5,7 +5,8 @@ everything else is kept, so that the pieces of a document, put together, are the
 leaves in pieces of whole lines, so that a book of any length passes through a few kilobytes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 
 from clearhead.text.examples import Text
 from clearhead.text.scan import Numbered, Scan, TextRow
@@ -30,24 +31,41 @@ def clean(line: str) -> str:
 
 
 def _pieces_of_documents(scan: Scan, blank_line_ends: bool) -> Iterator[tuple[int, Text]]:
-    held: list[str] = []
-    size, first, starts = 0, 1, True
-    for number, line in scan.lines():
-        ends = blank_line_ends and not line.strip()
-        if ends:
-            scan.pass_over("blank line")
-        else:
-            first = first if held else number
-            held.append(clean(line))
-            size += len(line)
-        if held and (ends or size >= scan.reading.chunk_characters):
-            for piece in cut("".join(held), scan.reading.chunk_characters):
-                yield first, Text(piece, starts)
-                starts = False
-            held, size = [], 0
-        starts = starts or ends
+    """The documents of a file in pieces."""
+    if not blank_line_ends:
+        for at, (first, piece) in enumerate(_pieces(scan.lines().stretches(), scan.reading.chunk_characters)):
+            yield first, Text(piece, starts=not at)
+        return
+    for document in _between_blank_lines(scan):
+        for at, (first, piece) in enumerate(_pieces(document, scan.reading.chunk_characters)):
+            yield first, Text(piece, starts=not at)
+
+
+def _pieces(stretches: Iterable[tuple[int, str]], size: int) -> Iterator[tuple[int, str]]:
+    """Stretches of whole lines as pieces of at least this size, each with the number of its first line."""
+    held, first = "", 1
+    for number, text in stretches:
+        first = first if held else number
+        start, counted = 0, len(held)
+        held += text.replace("\r\n", "\n")
+        while end := held.find("\n", start + size - 1) + 1:
+            for piece in cut(held[start:end], size):
+                yield first, piece
+            number += held.count("\n", counted, end)
+            first, start, counted = number, end, end
+        held = held[start:]
     if held:
-        yield first, Text("".join(held), starts)
+        yield first, held
+
+
+def _between_blank_lines(scan: Scan) -> Iterator[Iterator[tuple[int, str]]]:
+    """The lines of each document."""
+    for is_blank, lines in groupby(scan.lines(), key=lambda numbered: not numbered[1].strip()):
+        if is_blank:
+            for _ in lines:
+                scan.pass_over("blank line")
+        else:
+            yield lines
 
 
 def cut(text: str, size: int) -> Iterator[str]:

@@ -61,6 +61,11 @@ class Lines:
         self.is_damaged = False
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
+        for first, text in self.stretches():
+            yield from enumerate(io.StringIO(text, newline="\n"), first)
+
+    def stretches(self) -> Iterator[tuple[int, str]]:
+        """Many whole lines at once, each time with the number of the first."""
         with self.file.open() as stream:
             for whole in self._whole_lines(stream):
                 first = self.count + 1
@@ -125,7 +130,7 @@ class Lines:
             except UnicodeDecodeError:
                 pass  # some line is bad: find it below
             else:
-                yield from enumerate(io.StringIO(text, newline="\n"), first)
+                yield first, text
                 return
         for number, line in enumerate(io.BytesIO(whole), first):
             if len(line) > self.limit:
