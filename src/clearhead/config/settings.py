@@ -12,6 +12,11 @@ from pydantic_core import ErrorDetails
 from clearhead.errors import ConfigError, suggest
 
 
+def listed(value: Any) -> Any:
+    """One text as a list of one, for settings that take several."""
+    return (value,) if isinstance(value, str) else value
+
+
 class Settings(BaseModel):
     """A frozen group of settings; `section` is its table's name in a recipe."""
 

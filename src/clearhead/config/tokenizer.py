@@ -11,19 +11,22 @@ The kinds, from whole words to single bytes:
     dna         letters A C G T N, or groups of k letters; any other letter is unknown
 """
 
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from clearhead.config.settings import Settings
+from clearhead.config.settings import Settings, listed
 from clearhead.errors import ConfigError
 
 Kind = Literal["bpe", "wordpiece", "unigram", "word", "character", "byte", "dna"]
 Normalization = Literal["none", "nfc", "nfkc"]
+Role = Literal["system", "user", "assistant"]
+Spelling = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^\S(.*\S)?$")]
 
 BYTES = 256
 SPECIALS = 6  # begin, end, padding, unknown, mask, separator; no unknown in a kind that needs none
 KINDS_OF_BYTES = ("bpe", "unigram")
+MARKERS: dict[Role, Spelling] = {"system": "<system>", "user": "<user>", "assistant": "<assistant>"}
 
 
 class TokenizerConfig(Settings):
@@ -50,6 +53,15 @@ class TokenizerConfig(Settings):
         True, description="whether a character that was not learned becomes its bytes (character)"
     )
     k: int = Field(1, ge=1, le=8, description="number of letters in a token of dna")
+    added: Annotated[tuple[Spelling, ...], BeforeValidator(listed)] = Field(
+        (),
+        max_length=10_000,
+        description="tokens added to those learned, or to those of a model to start from",
+    )
+    markers: dict[Role, Spelling] = Field(
+        default_factory=lambda: dict(MARKERS),
+        description="special tokens before the messages of each role, added where the data are conversations",
+    )
 
     @property
     def has_unknowns(self) -> bool:
@@ -57,6 +69,20 @@ class TokenizerConfig(Settings):
         return self.kind in ("wordpiece", "word", "dna") or (
             self.kind == "character" and not self.byte_fallback
         )
+
+    @property
+    def spellings(self) -> dict[Role, Spelling]:
+        """The marker of every role, as stated or usual."""
+        return MARKERS | self.markers
+
+    @model_validator(mode="after")
+    def _differ(self) -> Self:
+        names = [*self.added, *self.spellings.values()]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ConfigError(
+                f"tokenizer.added and tokenizer.markers name {twice[0]!r} twice.\nGive each a spelling of its own."
+            )
+        return self
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

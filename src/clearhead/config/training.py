@@ -1,10 +1,10 @@
 """The settings of training: the `[training]` table of a recipe."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from clearhead.config.settings import Settings
+from clearhead.config.settings import Settings, listed
 from clearhead.errors import ConfigError
 
 Optimizer = Literal["muon", "adamw"]
@@ -17,11 +17,6 @@ Parallel = Literal["auto", "ddp", "fsdp"]
 Matrix = Literal["W_q", "W_k", "W_v", "W_o", "W_1", "W_2", "W_g"]
 
 ALL_MATRICES: tuple[Matrix, ...] = ("W_q", "W_k", "W_v", "W_o", "W_1", "W_2", "W_g")
-
-
-def listed(value: Any) -> Any:
-    """One name as a list of one."""
-    return (value,) if isinstance(value, str) else value
 
 
 class TrainingConfig(Settings):
@@ -89,7 +84,8 @@ class TrainingConfig(Settings):
         "auto", description="where to compute; auto: cuda, mps, cpu, the first that is there"
     )
     parallel: Parallel = Field(
-        "auto", description="under torchrun: ddp, the whole model on every rank, or fsdp, a part of each weight"
+        "auto",
+        description="under torchrun: ddp, the whole model on every rank, or fsdp, a part of each weight",
     )
     threads: int | None = Field(None, gt=0, description="CPU threads; all cores when not given")
 
@@ -101,7 +97,9 @@ class TrainingConfig(Settings):
         200_000, gt=0, description="most validation tokens of one evaluation, the same ones each time"
     )
     checkpoint_every: int | None = Field(
-        None, gt=0, description="steps between checkpoints; with each evaluation when not given"
+        None,
+        gt=0,
+        description="steps between checkpoints; when not given, as many as make saving cost under 2 % of the time",
     )
     keep_checkpoints: int = Field(2, gt=0, description="how many checkpoints are kept")
     patience: int | None = Field(

@@ -1,4 +1,4 @@
-"""What every source gives: a piece of text, a pair of texts, or a text with its label.
+"""What every source gives: a piece of text, a pair of texts, a text with its label, or a conversation.
 
 These are the only shapes in which text travels from the sources to the tokenizers and the batches.
 """
@@ -6,8 +6,12 @@ These are the only shapes in which text travels from the sources to the tokenize
 from dataclasses import dataclass
 from typing import Literal
 
+from clearhead.config.tokenizer import MARKERS, Role
+
 Kind = Literal["text", "pair", "labelled"]
 Split = Literal["train", "validation", "test"]
+
+ANSWER: Role = "assistant"  # whose messages a model learns to write
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,4 +38,31 @@ class Labelled:
     label: str
 
 
-Example = Text | Pair | Labelled
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What one side of a conversation says."""
+
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """Messages of several roles, of which a language model learns the answers; an example of the kind text."""
+
+    messages: tuple[Message, ...]
+
+    @property
+    def text(self) -> str:
+        """All of it, with the usual markers."""
+        return "".join(f"{MARKERS[message.role]}{message.content}" for message in self.messages)
+
+    @property
+    def opening(self) -> str:
+        """What comes before the first answer."""
+        roles = [message.role for message in self.messages]
+        first = roles.index(ANSWER) if ANSWER in roles else len(roles)
+        return Conversation(self.messages[:first]).text
+
+
+Example = Text | Pair | Labelled | Conversation

@@ -9,15 +9,22 @@ from collections.abc import Mapping
 from functools import cache
 from hashlib import blake2b
 
-from clearhead.text.examples import Example, Pair, Split
+from clearhead.text.examples import Conversation, Example, Pair, Split
 
 
 def split_of(example: Example, shares: Mapping[str, float], seed: int = 1) -> Split:
     """The split that an example belongs to: validation from below, test from above, train between."""
-    point = _point(example.source if isinstance(example, Pair) else example.text, seed)
+    point = _point(_input(example), seed)
     if point < shares.get("validation", 0.0):
         return "validation"
     return "test" if point >= 1 - shares.get("test", 0.0) else "train"
+
+
+def _input(example: Example) -> str:
+    """What is given, as opposed to what should be made of it."""
+    if isinstance(example, Conversation):
+        return example.opening
+    return example.source if isinstance(example, Pair) else example.text
 
 
 def _point(text: str, seed: int) -> float:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def read_hub(scan: Scan, name: str, split: str) -> Iterator[Numbered]:
     """The examples of one split of a dataset; `NAME:CONFIG` names one of its configurations."""
-    return scan.examples(scan.checked(_rows(scan, name, split)))
+    return scan.records(_rows(scan, name, split))
 
 
 def _rows(scan: Scan, name: str, split: str) -> Iterator[Row]:

@@ -20,8 +20,8 @@ ROWS_AT_ONCE = 256
 
 
 def read_jsonl(scan: Scan) -> Iterator[Numbered]:
-    """One JSON object, or list, a line."""
-    return scan.examples(scan.checked(_json_rows(scan)))
+    """One JSON object, or list, a line; of a text, `text`, or `messages` where it is a conversation."""
+    return scan.records(_json_rows(scan))
 
 
 def _json_rows(scan: Scan) -> Iterator[Row]:
@@ -38,13 +38,20 @@ def _json_rows(scan: Scan) -> Iterator[Row]:
             scan.problem(number, f"is not JSON: {error}", advice)
             continue
         columns = scan.columns or (numbers if isinstance(record, list) else fields)
+        if scan.columns is None and scan.want.kind == "text" and is_conversation(record):
+            columns = ("messages",)
         if row := scan.pick(number, record, columns):
             yield row
 
 
+def is_conversation(record: object) -> bool:
+    """Whether a record holds messages, and no text beside them."""
+    return isinstance(record, dict) and "messages" in record and "text" not in record
+
+
 def read_parquet(scan: Scan) -> Iterator[Numbered]:
     """The rows of a parquet file, a few at a time."""
-    return scan.examples(scan.checked(_parquet_rows(scan)))
+    return scan.records(_parquet_rows(scan))
 
 
 def _parquet_rows(scan: Scan) -> Iterator[Row]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from clearhead.config.tokenizer import MARKERS, Role
 from clearhead.errors import TokenizerError, suggest
 
 # In the order of their ids in a tokenizer that we train, with the spelling there.
@@ -65,6 +66,12 @@ def find_roles(document: Document) -> dict[str, str]:
     found = named | _around(document.get("post_processor") or {})
     # Byte-level files name some token, often the end, as the unknown one that they never need.
     return found if unknown.get("unknown") in (found.get("begin"), found.get("end")) else found | unknown
+
+
+def find_markers(document: Document) -> dict[Role, str]:
+    """The spelling of the token before the messages of each role of a conversation, where there are such."""
+    added = document.get("added_tokens") or []
+    return {token["marker"]: token["content"] for token in added if token.get("marker") in MARKERS}
 
 
 def state_roles(document: Document, roles: Mapping[str, str]) -> Document:

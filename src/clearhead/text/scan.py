@@ -8,11 +8,13 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 
 from clearhead.config.data import Column, Reading
 from clearhead.errors import ConfigError
 from clearhead.text.examples import Example, Kind, Labelled, Pair, Text
 from clearhead.text.lines import File, Lines
+from clearhead.text.messages import FORMAT, NoConversation, conversation_of, fault_of
 from clearhead.text.problems import Place, Tally
 
 FIELDS: dict[Kind, tuple[str, ...]] = {
@@ -80,13 +82,29 @@ class Scan:
             else:
                 yield line, make(*texts)
 
+    def records(self, rows: Iterable[Row]) -> Iterator[Numbered]:
+        """The examples of rows of values of any type; for a text, a list of messages is a conversation."""
+        takes_lists = self.want.kind == "text"
+        for is_list, group in groupby(rows, lambda row: takes_lists and isinstance(row[1][0], list)):
+            if is_list:
+                yield from self._conversations(group)
+            else:
+                yield from self.examples(self.checked(group))
+
+    def _conversations(self, rows: Iterable[Row]) -> Iterator[Numbered]:
+        for line, (value, *_) in rows:
+            try:
+                yield line, conversation_of(value, self.reading.max_line_bytes)
+            except NoConversation as error:
+                self.problem(line, str(error), f"A conversation is {FORMAT}.")
+
     def checked(self, rows: Iterable[Row]) -> Iterator[TextRow]:
         """Rows of values of any type, as rows of texts; a value that is no text is reported."""
         for line, values in rows:
             texts = []
             for field, value in zip(self.want.fields, values, strict=True):
                 text = _as_label(value) if field == "label" else value
-                if fault := _fault(text, self.reading.max_line_bytes):
+                if fault := fault_of(text, self.reading.max_line_bytes):
                     self.problem(
                         line, f"the {field} {fault}", "Mend it, or name another column in data.columns."
                     )
@@ -147,19 +165,3 @@ def _as_label(value: object) -> object:
     if isinstance(value, int | float):
         return json.dumps(value)
     return value.strip() if isinstance(value, str) else value
-
-
-def _fault(value: object, limit: int) -> str | None:
-    """Why a value is no text, if it is none."""
-    if not isinstance(value, str):
-        return "is missing" if value is None else f"is of type {type(value).__name__}, not text"
-    if len(value) > limit:
-        return f"is longer than {limit} bytes (data.max_line_bytes)"
-    if "\0" in value:
-        return "has a NUL character, which no text has"
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            return f"has half a character ({value[error.start]!a}), which no UTF-8 text has"
-    return None

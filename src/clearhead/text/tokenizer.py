@@ -7,7 +7,7 @@ library, and by `tiktoken` for batches where both are proven to agree (see `fast
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,12 +16,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from clearhead.config.tokenizer import TokenizerConfig
+from clearhead.config.tokenizer import Role, TokenizerConfig
 from clearhead.errors import InputError, TokenizerError
 from clearhead.text.fast import Encoder, Ids, LibraryEncoder, fastest
 from clearhead.text.kinds import KINDS, specials
 from clearhead.text.pieces import shown, steps_of
-from clearhead.text.roles import SPELLINGS, Specials, find_roles, state_roles
+from clearhead.text.roles import SPELLINGS, Specials, find_markers, find_roles, state_roles
 from clearhead.text.tokenizer_file import explained, guard, parse, read_text, write_text
 
 
@@ -49,6 +49,9 @@ class Tokenizer:
             self.decoder: dict[str, object] | None = parsed.get("decoder")
             self._steps = steps_of(parsed.get("decoder"))
         self.specials = Specials(**{role: self._library.token_to_id(name) for role, name in roles.items()})
+        # The ids that stand before the messages of a conversation, by role; of others there are none.
+        numbers = {role: self._library.token_to_id(name) for role, name in find_markers(parsed).items()}
+        self.markers = {role: number for role, number in numbers.items() if number is not None}
         self.size: int = max(self._library.get_vocab().values()) + 1
         self._added: dict[int, bool] = {
             number: token.special for number, token in self._library.get_added_tokens_decoder().items()
@@ -84,6 +87,35 @@ class Tokenizer:
         added = {token["content"] for token in document.get("added_tokens") or []}
         known = {role: name for role, name in roles.items() if name in added}
         return type(self)(json.dumps(state_roles(document, known | spellings), ensure_ascii=False))
+
+    def with_added(self, tokens: Sequence[str]) -> Self:
+        """The same tokenizer with more tokens, which any text may spell; one that it has stays what it is."""
+        new = [token for token in tokens if self._library.token_to_id(token) is None]
+        return self._grown([{"content": token, "special": False} for token in new])
+
+    def with_markers(self, spellings: Mapping[Role, str]) -> Self:
+        """The same tokenizer with a special token before the messages of each role, which no text can spell."""
+        return self._grown(
+            [{"content": name, "special": True, "marker": role} for role, name in spellings.items()]
+        )
+
+    def _grown(self, tokens: Sequence[dict[str, object]]) -> Self:
+        """With added tokens; a new one gets the next id, and one that is there already what is stated of it."""
+        document = json.loads(self.document)
+        added = {token["content"]: token for token in document.get("added_tokens") or []}
+        size, plain = self.size, dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+        for token in tokens:
+            number = self._library.token_to_id(str(token["content"]))
+            number, size = (size, size + 1) if number is None else (number, size)
+            added[token["content"]] = {"id": number} | plain | added.get(token["content"], {}) | token
+        listed = sorted(added.values(), key=lambda token: int(token["id"]))
+        grown = type(self)(json.dumps(document | {"added_tokens": listed}, ensure_ascii=False))
+        if any(grown._library.token_to_id(token["content"]) != token["id"] for token in listed):
+            raise TokenizerError(
+                f"{tokens[0]['content']!r} cannot be added: the library numbers tokens of this file otherwise.\n"
+                "Use a tokenizer whose ids have no gaps."
+            )
+        return grown
 
     @property
     def digest(self) -> str:

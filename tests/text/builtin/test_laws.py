@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from clearhead.errors import ConfigError
 from clearhead.text.builtin import CORPORA
 from clearhead.text.builtin.corpus import SPLITS
-from clearhead.text.examples import Example, Labelled, Pair, Split, Text
+from clearhead.text.examples import Conversation, Example, Labelled, Pair, Split, Text
 
 SOME = 300
 TYPES = {"text": Text, "pair": Pair, "labelled": Labelled}
@@ -36,6 +36,8 @@ def strings(example: Example) -> list[str]:
             return [text, label]
         case Text(text):
             return [text]
+        case Conversation(messages):
+            return [message.content for message in messages]
 
 
 def test_the_table_is_under_the_names_that_the_corpora_give_themselves() -> None:
