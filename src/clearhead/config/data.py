@@ -151,7 +151,7 @@ class DataConfig(Reading):
     too_long: TooLong | None = Field(
         None,
         description="what becomes of an example longer than model.context: cut, left out, or divided into "
-        "several; when not given, pairs are left out, labelled texts cut, and texts to mask divided",
+        "several; when not given, pairs are left out, labelled texts and conversations cut, and texts to mask divided",
     )
     document_masks: bool = Field(
         False, description="whether a token of a language model sees only its own document"

@@ -19,7 +19,9 @@ from clearhead.data.account import Account
 from clearhead.data.frames import Frame
 from clearhead.data.order import Words
 from clearhead.data.ragged import Encoded, Joined, divide, select, truncate, wrap
-from clearhead.text.examples import Example, Labelled, Pair, Text
+from clearhead.errors import DataError
+from clearhead.text import conversations
+from clearhead.text.examples import ANSWER, Conversation, Example, Labelled, Pair, Text
 from clearhead.text.fast import cores
 from clearhead.text.tokenizer import Tokenizer
 
@@ -43,12 +45,14 @@ class Rules:
     """What an example may be: the longest length with its frame, and what happens to a longer one.
 
     `packed` is for a language model, whose documents are one stream: the frame stands around documents, which
-    may come in several pieces, and no length is too long.
+    may come in several pieces, and no length is too long. `talks` is for conversations: one of which no answer
+    is left teaches nothing.
     """
 
     limit: int | None = None
     too_long: TooLong = "truncate"
     packed: bool = False
+    talks: bool = False
 
 
 @dataclass
@@ -59,6 +63,7 @@ class Chunk:
     starts: list[bool]
     labels: list[str] = field(default_factory=list)
     ends: bool = True  # whether what follows begins a document
+    conversations: list[Conversation] = field(default_factory=list)
 
     @property
     def characters(self) -> int:
@@ -91,6 +96,9 @@ def _chunk(examples: list[Example], ends: bool) -> Chunk:
         return Chunk(
             ([example.text for example in labelled],), starts, [example.label for example in labelled]
         )
+    if any(isinstance(example, Conversation) for example in examples):
+        talks = cast(list[Conversation], examples)
+        return Chunk(([talk.text for talk in talks],), starts, conversations=talks)
     texts = cast(list[Text], examples)
     return Chunk(([piece.text for piece in texts],), [piece.starts for piece in texts], ends=ends)
 
@@ -116,6 +124,14 @@ class Encoding:
                 yield self._finish(*on_the_way.popleft(), tell)
 
     def _encode(self, chunk: Chunk) -> tuple[Joined, ...]:
+        are_talks = [isinstance(talk, Conversation) for talk in chunk.conversations] or [False]
+        if not all(is_talk == self.rules.talks for is_talk in are_talks):
+            raise DataError(
+                "The data hold conversations and plain texts, which are learned in different ways.\n"
+                "Train on one of them, and then on the other with training.init_from."
+            )
+        if self.rules.talks:
+            return (conversations.encode(self.sides[0].tokenizer, chunk.conversations),)
         sides = zip(self.sides, chunk.texts, strict=True)
         return tuple(side.tokenizer.encode_joined(texts) for side, texts in sides)
 
@@ -155,7 +171,20 @@ class Encoding:
             self.account.divided += int(long.sum())
             return divide(select(raw, keep), limits[0])
         self.account.truncated += int(long.sum())
-        return truncate(select(raw, keep), limits)
+        cut = truncate(select(raw, keep), limits)
+        return self._answering(cut) if self.rules.talks else cut
+
+    def _answering(self, cut: Encoded) -> Encoded:
+        """The conversations of which something of an answer is left."""
+        (flat,), (counts,) = cut.ids, cut.counts
+        is_last = np.zeros(len(flat), bool)
+        is_last[np.cumsum(counts) - 1] = True
+        begins = (flat == self.sides[0].tokenizer.markers[ANSWER]) & ~is_last
+        rows = np.repeat(np.arange(len(counts)), counts)
+        keep = np.isin(np.arange(len(counts)), rows[begins])
+        self.account.truncated -= int((~keep).sum())
+        self.account.add(self.account.dropped, "no answer within the context", int((~keep).sum()))
+        return select(cut, keep)
 
     def _limits(self) -> list[int] | None:
         if self.rules.limit is None:

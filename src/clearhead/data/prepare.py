@@ -16,9 +16,9 @@ from clearhead.config.run import RunConfig, Task
 from clearhead.data.audit import Audit, audit
 from clearhead.data.batches import Batches, Collate
 from clearhead.data.cache import key_of
-from clearhead.data.collate import Labelled, Masked, Pairs, Windows
+from clearhead.data.collate import Answers, Labelled, Masked, Pairs, Windows
 from clearhead.data.encoding import Rules, Side
-from clearhead.data.frames import document_frame, input_frame, target_frame
+from clearhead.data.frames import Frame, document_frame, input_frame, target_frame
 from clearhead.data.order import Integers
 from clearhead.data.plans import Bucketed, Even, Lengths, Plan
 from clearhead.data.progress import Listener, unheard
@@ -26,8 +26,10 @@ from clearhead.data.shards import Shards
 from clearhead.data.splits import prepare_split
 from clearhead.data.tokenizers import Tokenizers, train_tokenizers
 from clearhead.errors import ConfigError, DataError, TokenizerError
-from clearhead.text.examples import Split
-from clearhead.text.sources import read_split
+from clearhead.text.conversations import borders_of
+from clearhead.text.examples import ANSWER, Conversation, Split
+from clearhead.text.sources import Reader, read_split
+from clearhead.text.tokenizer import Tokenizer
 
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 TOO_LONG: dict[Task, TooLong] = {
@@ -36,19 +38,38 @@ TOO_LONG: dict[Task, TooLong] = {
     "classify": "truncate",
 }
 LEAST_CONTEXT = 3  # a beginning, a token, an end
+CONVERSATION = "conversation"  # the column of conversations
 WINDOW = 1024  # tokens of a language model's window where the model has no longest length
 
 
 def prepare(run: RunConfig, progress: Listener = unheard, tokenizers: Tokenizers | None = None) -> "Prepared":
     """Read, tokenise and check all data of a run; `tokenizers` are those of a model to be trained further."""
     readers = {split: reader for split in SPLITS if (reader := read_split(run.data, run.kind, split))}
-    rules = rules_of(run)
+    talks = holds_conversations(run, readers["train"])
+    rules = rules_of(run, talks)
     tokenizers = tokenizers or train_tokenizers(run, readers["train"], progress)
-    sides = sides_of(run.task, tokenizers)
+    tokenizers = tokenizers.grown(run.tokenizer, talks)
+    sides = conversation_side(tokenizers.target) if talks else sides_of(run.task, tokenizers)
     splits = {
         split: prepare_split(reader, split, sides, rules, progress) for split, reader in readers.items()
     }
     return Prepared(run, tokenizers, splits)
+
+
+def holds_conversations(run: RunConfig, reader: Reader) -> bool:
+    """Whether the data are conversations, by the first example."""
+    talks = run.kind == "text" and isinstance(next(iter(reader), None), Conversation)
+    if talks and run.task != "language-model":
+        raise DataError(
+            f"{reader.names[0]} holds conversations, which task = {run.task!r} cannot learn.\n"
+            "Use task = 'language-model', or texts."
+        )
+    return talks
+
+
+def conversation_side(tokenizer: Tokenizer) -> tuple[Side, ...]:
+    """The one column of conversations, whose answers bring their own ends."""
+    return (Side(CONVERSATION, tokenizer, Frame(document_frame(tokenizer.specials).before)),)
 
 
 def sides_of(task: Task, tokenizers: Tokenizers) -> tuple[Side, ...]:
@@ -63,9 +84,16 @@ def sides_of(task: Task, tokenizers: Tokenizers) -> tuple[Side, ...]:
     return (Side("text", target, frame(target.specials)),)
 
 
-def rules_of(run: RunConfig) -> Rules:
+def rules_of(run: RunConfig, talks: bool = False) -> Rules:
     """What becomes of examples that are longer than the model takes; what has no meaning is refused."""
     stated, context = run.data.too_long, run.model.context
+    if talks:
+        if stated == "split":
+            raise ConfigError(
+                "data.too_long = 'split' has no meaning for conversations: an answer needs what is before it.\n"
+                "Use 'truncate' or 'drop'."
+            )
+        return Rules(context, stated or "truncate", talks=True)
     if run.task == "language-model":
         if stated is not None:
             raise ConfigError(
@@ -157,6 +185,9 @@ class Prepared:
                 assert mask is not None
                 specials = tuple(sorted(tokenizer.specials.ids))
                 return Masked(shards.column("text"), seed, tokenizer.size, mask, padding, specials)
+        if shards.manifest.columns == (CONVERSATION,):
+            answer, borders = tokenizer.markers[ANSWER], borders_of(tokenizer)
+            return Answers(shards.column(CONVERSATION), answer, borders, padding)
         frame = document_frame(tokenizer.specials)
         n = self.run.model.context or WINDOW
         column, masks = shards.column("text"), self.run.data.document_masks
@@ -166,7 +197,7 @@ class Prepared:
         if isinstance(collate, Windows):
             return Even(collate.size, max(1, batch_tokens // collate.n), seed, shuffle)
         columns = [shards.column(name) for name in shards.manifest.columns]
-        spare = np.array([int(name == "target") for name in shards.manifest.columns])
+        spare = np.array([int(name in ("target", CONVERSATION)) for name in shards.manifest.columns])
 
         def lengths(examples: Integers) -> Lengths:
             table: Lengths = np.stack([column.lengths(examples) for column in columns], axis=1) - spare

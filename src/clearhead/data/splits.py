@@ -24,7 +24,7 @@ def prepare_split(
         "format": FORMAT,
         "source": identity(reader),
         "sides": [_side_identity(side) for side in sides],
-        "rules": [rules.limit, rules.too_long, rules.packed],
+        "rules": [rules.limit, rules.too_long, rules.packed, rules.talks],
     }
 
     def make(folder: Path) -> None:

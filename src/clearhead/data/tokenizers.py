@@ -6,11 +6,12 @@ from itertools import islice
 from pathlib import Path
 
 from clearhead.config.run import RunConfig
+from clearhead.config.tokenizer import TokenizerConfig
 from clearhead.data.cache import Value, cache_folder, key_of, made
 from clearhead.data.identity import identity
 from clearhead.data.progress import Listener, Progress
 from clearhead.errors import TokenizerError
-from clearhead.text.examples import Example, Pair
+from clearhead.text.examples import Conversation, Example, Pair
 from clearhead.text.sources import Reader
 from clearhead.text.tokenizer import Tokenizer
 
@@ -26,6 +27,16 @@ class Tokenizers:
 
     target: Tokenizer
     source: Tokenizer
+
+    def grown(self, config: TokenizerConfig, talks: bool) -> "Tokenizers":
+        """The same with the tokens that the settings add, and markers for conversations where there are such."""
+
+        def grow(tokenizer: Tokenizer) -> Tokenizer:
+            more = tokenizer.with_added(config.added) if config.added else tokenizer
+            return more.with_markers(config.spellings) if talks and not more.markers else more
+
+        target = grow(self.target)
+        return Tokenizers(target, target if self.source is self.target else grow(self.source))
 
 
 def train_tokenizers(run: RunConfig, reader: Reader, tell: Listener) -> Tokenizers:
@@ -77,6 +88,9 @@ def sample(reader: Reader, columns: tuple[str, ...]) -> Iterator[str]:
 
 def texts_of(example: Example, columns: tuple[str, ...]) -> Iterator[str]:
     """The texts of an example: of a pair the columns that are asked for."""
+    if isinstance(example, Conversation):
+        yield from (message.content for message in example.messages)
+        return
     if not isinstance(example, Pair):
         yield example.text
         return
