@@ -17,6 +17,7 @@ from clearhead.decoding.search import Hypothesis, Stops, beam_search
 from clearhead.decoding.stopping import Reason, Writer
 from clearhead.errors import InputError
 from clearhead.models.encoder import Encoder
+from clearhead.text.conversations import encode_prompt
 from clearhead.text.tokenizer import Tokenizer
 
 SLOTS = 32  # texts written side by side
@@ -94,12 +95,14 @@ class Generator:
     def task(self, text: str) -> Task:
         """The ids of a prompt, or of a source for a translator; refused where they do not fit.
 
-        A source of white space alone is nothing to translate, as an empty line between paragraphs.
+        A prompt may spell the markers of a conversation, where the model knows some. A source of white space
+        alone is nothing to translate, as an empty line between paragraphs.
         """
-        ids = self.source_tokenizer.encode(text)
         if not self.translates:
+            ids = encode_prompt(self.tokenizer, text)
             # Room for one new token at least.
             return Task([*self.frame.before, *self.fitting(ids, len(self.frame.before) + 1, "prompt")])
+        ids = self.source_tokenizer.encode(text)
         frame = input_frame(self.source_tokenizer.specials)
         is_empty = not ids or not text.strip()
         source = [] if is_empty else frame.wrap(self.fitting(ids, len(frame), "source"))

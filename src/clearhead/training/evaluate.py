@@ -15,13 +15,14 @@ import torch
 from clearhead.checkpoint import Checkpoint
 from clearhead.config.decoding import DecodingConfig
 from clearhead.data.batches import Batch
+from clearhead.data.collate import Answers, Masked, Pairs, Windows
 from clearhead.data.collate import Labelled as LabelledBatch
-from clearhead.data.collate import Masked, Pairs, Windows
 from clearhead.data.columns import Column, Ids
 from clearhead.data.frames import document_frame, input_frame, target_frame
 from clearhead.decoding.generate import Generator, tokenizer_of
 from clearhead.errors import DataError, InputError
-from clearhead.text.examples import Example, Kind, Labelled, Pair, Text
+from clearhead.text.conversations import borders_of, encode, marker_of
+from clearhead.text.examples import ANSWER, Conversation, Example, Kind, Labelled, Pair, Text
 from clearhead.training.losses import logits_of, loss_of
 from clearhead.training.scores import ClassScores, TextScores
 
@@ -93,11 +94,15 @@ class Evaluation:
         self.right += loss.right
 
     def read(self, examples: Iterable[Example], progress: Progress) -> dict[str, Any]:
-        """A language model, on documents packed into windows of the context that do not overlap."""
+        """A language model, on documents packed into windows of the context that do not overlap.
+
+        Conversations are read one by one, and their answers predicted.
+        """
         frame = document_frame(self.tokenizer.specials)
         n, bytes_read = self.config.context or WINDOW, 0
         stream: Ids = np.empty(0, np.int64)
         for group in in_groups(examples):
+            bytes_read += self.answer([example for example in group if isinstance(example, Conversation)])
             texts = [example for example in group if isinstance(example, Text)]
             bytes_read += sum(len(example.text.encode()) for example in texts)
             pieces: list[Ids] = [stream]
@@ -112,6 +117,23 @@ class Evaluation:
             progress(len(group))
         self.windows(np.concatenate([stream, np.array(frame.after or frame.before, np.int64)]), n)
         return {"bits_per_byte": self.nats / math.log(2) / max(1, bytes_read)}
+
+    def answer(self, talks: list[Conversation]) -> int:
+        """The loss of the answers of some conversations, and how many bytes these have."""
+        if not talks:
+            return 0
+        joined, counts = encode(self.tokenizer, talks)
+        begin = document_frame(self.tokenizer.specials).before
+        rows = [[*begin, *ids] for ids in np.split(joined, np.cumsum(counts)[:-1])]
+        fits = [row for row, ids in enumerate(rows) if len(ids) - 1 <= (self.config.context or len(ids))]
+        column = Column.of([rows[row] for row in fits])
+        answers = Answers(column, marker_of(self.tokenizer, ANSWER), borders_of(self.tokenizer), self.padding)
+        for chosen in self.by_length([len(rows[row]) for row in fits]):
+            self.add(answers(chosen, 0))
+        self.examples += len(fits)
+        self.too_long += len(rows) - len(fits)
+        said = (message for row in fits for message in talks[row].messages if message.role == ANSWER)
+        return sum(len(message.content.encode()) for message in said)
 
     def windows(self, stream: Ids, n: int) -> None:
         """The loss of every window of a stream of tokens."""
