@@ -201,6 +201,8 @@ def test_a_stop_from_outside_leaves_a_checkpoint_and_says_how_to_go_on(number: i
         "100000",
         "--training.evaluate_every",
         "100000",
+        "--training.checkpoint_every",
+        "100000",
         "--training.threads",
         "1",
     ]

@@ -22,7 +22,8 @@ def small_config(task: str, folder: Path, **training: object) -> RunConfig:
         (folder / "d.tsv").write_text("".join(f"text\n{EVIL} {k}\n" for k in range(60)), encoding="utf-8")
     data = {"train": str(folder / "d.tsv"), "validation": 0.2, "test": 0.1, "chunk_characters": 120}
     data |= {} if task in ("translate", "classify") else {"format": "txt", "documents": "line"}
-    steps: dict[str, object] = {"steps": 6, "log_every": 1, "evaluate_every": 3, "batch_tokens": 256}
+    steps: dict[str, object] = {"steps": 6, "log_every": 1, "batch_tokens": 256}
+    steps |= {"evaluate_every": 3, "checkpoint_every": 3}
     return RunConfig.model_validate(
         {
             "task": task,

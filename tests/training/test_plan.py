@@ -17,7 +17,17 @@ from clearhead.data.prepare import Prepared, prepare
 from clearhead.errors import ConfigError
 from clearhead.models.build import Model, build
 from clearhead.training import plan as module
-from clearhead.training.plan import Plan, check_size, count_steps, free_in_container, make_plan, model_config
+from clearhead.training.disk import used_room
+from clearhead.training.plan import (
+    Plan,
+    check_size,
+    count_steps,
+    free_in_container,
+    make_plan,
+    model_config,
+    steps_between_saves,
+)
+from clearhead.training.runs import make_run
 from clearhead.training.trainer import Trainer
 from tests.training.trainers import TASKS, configured
 
@@ -31,7 +41,7 @@ def prepared(task: str, folder: Path, **settings: Any) -> tuple[RunConfig, Prepa
 
 
 def plan_of(task: str, folder: Path, **settings: Any) -> Plan:
-    return make_plan(*prepared(task, folder, **settings))
+    return make_plan(*prepared(task, folder, **settings), folder / "run")
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -43,7 +53,7 @@ def test_measuring_leaves_everything_as_it_was(task: str, tmp_path: Path) -> Non
     random = torch.get_rng_state()
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     threads = torch.get_num_threads()
-    plan = make_plan(config, data, model)
+    plan = make_plan(config, data, model, tmp_path / "run")
     assert torch.equal(torch.get_rng_state(), random)
     for number, (name, weight) in enumerate(model.named_parameters()):
         assert torch.equal(weight, before[name])
@@ -103,7 +113,7 @@ def test_a_batch_that_does_not_fit_is_refused_before_it_is_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config, data, model = prepared("translate", tmp_path, batch_tokens=1024)
-    enough = make_plan(config, data, model).memory_bytes
+    enough = make_plan(config, data, model, tmp_path / "run").memory_bytes
     lasting = module.lasting_bytes(config.training, model) + module.ITSELF
     tried: list[int] = []
     update = Trainer.update
@@ -115,7 +125,7 @@ def test_a_batch_that_does_not_fit_is_refused_before_it_is_tried(
     monkeypatch.setattr(Trainer, "update", watched)
     monkeypatch.setattr(module, "free_memory", lambda device: (lasting + enough) // 2)
     with pytest.raises(ConfigError) as caught:
-        make_plan(config, data, model)
+        make_plan(config, data, model, tmp_path / "run")
     assert tried == [1]
     first, second = str(caught.value).split("\n")
     assert first == "The run needs about 0.2 GB of memory, and 0.2 GB are free."
@@ -124,7 +134,7 @@ def test_a_batch_that_does_not_fit_is_refused_before_it_is_tried(
         "training.recompute = true, or a smaller model."
     )
     monkeypatch.setattr(module, "free_memory", lambda device: 2 * enough)
-    assert make_plan(config, data, model).free_bytes == 2 * enough
+    assert make_plan(config, data, model, tmp_path / "run").free_bytes == 2 * enough
 
 
 def test_weights_that_do_not_fit_are_refused_before_anything_is_tried(
@@ -134,7 +144,7 @@ def test_weights_that_do_not_fit_are_refused_before_anything_is_tried(
     monkeypatch.setattr(module, "free_memory", lambda device: 1000)
     monkeypatch.setattr(module, "measure", None)
     with pytest.raises(ConfigError, match=r"Use a smaller model, or training.average = 'none'"):
-        make_plan(config, data, model)
+        make_plan(config, data, model, tmp_path / "run")
 
 
 def test_a_model_that_does_not_fit_is_refused_before_it_is_built() -> None:
@@ -163,6 +173,57 @@ def test_the_limit_of_a_container_counts(files: dict[str, str], expected: int, t
 
 def test_there_is_memory_here() -> None:
     assert 0 < module.free_memory("cpu") < 10**15
+
+
+# The disk, and how often to save.
+
+
+@given(st.integers(1, 100), st.floats(1e-4, 1e3), st.floats(1e-4, 1e4))
+def test_saving_costs_little_and_falls_on_logged_steps(log_every: int, step: float, save: float) -> None:
+    every = steps_between_saves(log_every, step, save)
+    assert every % log_every == 0
+    assert save <= 0.02 * every * step * (1 + 1e-9)
+    assert every * step >= 30 * (1 - 1e-9)
+    fewer = (every - log_every) * step
+    assert fewer < 30 * (1 + 1e-9) or save > 0.02 * fewer * (1 - 1e-9)  # no rarer than it must be
+
+
+def test_a_stated_interval_is_kept_and_another_is_chosen(tmp_path: Path) -> None:
+    assert plan_of("translate", tmp_path, checkpoint_every=7).checkpoint_every == 7
+    plan = plan_of("translate", tmp_path, checkpoint_every=None)
+    assert plan.checkpoint_every * plan.seconds_per_step >= 30
+    assert not (tmp_path / "run").exists()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_the_estimate_of_the_disk_is_enough_and_not_far_off(tmp_path: Path) -> None:
+    config = configured("translate", tmp_path, {"d": 64}, checkpoint_every=1, average="exponential")
+    run = make_run(config, tmp_path / "run")
+    most = 0
+    for _ in run.train():
+        most = max(most, used_room(run.out))
+    assert most <= run.plan.disk_bytes < most + 2 * module.BESIDES
+
+
+@pytest.mark.parametrize(
+    ("taken", "is_enough"), [(0, False), (10**9, True)], ids=["a new run", "one that goes on"]
+)
+def test_a_run_that_does_not_fit_on_the_disk_is_refused(
+    taken: int, is_enough: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, data, model = prepared("translate", tmp_path)
+    monkeypatch.setattr(module, "free_room", lambda out: 1_000_000)
+    monkeypatch.setattr(module, "used_room", lambda out: taken)
+    if is_enough:
+        assert make_plan(config, data, model, tmp_path / "run").free_disk_bytes == 1_000_000 + taken
+        return
+    monkeypatch.setattr(module, "measure", None)
+    with pytest.raises(ConfigError) as caught:
+        make_plan(config, data, model, tmp_path / "run")
+    assert str(caught.value) == (
+        f"The run needs about 10 MB on the disk of {tmp_path / 'run'}, and 1 MB are free.\n"
+        "Make room, name another --out, use a smaller training.keep_checkpoints than 2, or a smaller model."
+    )
 
 
 # What only the data knows.

@@ -132,7 +132,7 @@ def test_samples_and_reports_do_not_change_what_is_learned(tmp_path: Path) -> No
 
 
 def test_a_stop_leaves_a_checkpoint_and_no_last_model(tmp_path: Path) -> None:
-    run = small_run("translate", tmp_path, steps=50, evaluate_every=40)
+    run = small_run("translate", tmp_path, steps=50, evaluate_every=40, checkpoint_every=40)
     for record in run.train():
         if record.step == 4:
             run.stop()

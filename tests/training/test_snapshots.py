@@ -10,12 +10,27 @@ import pytest
 import torch
 from safetensors import safe_open
 
+from clearhead.data.prepare import prepare
 from clearhead.errors import CheckpointError
+from clearhead.models.build import build
 from clearhead.training import snapshots
+from clearhead.training.plan import model_config
+from clearhead.training.saver import copied
 from clearhead.training.trainer import EvaluationRecord, Record, StepRecord, Trainer
-from tests.training.trainers import TASKS, make_trainer, same_bits, state_of
+from tests.training.trainers import TASKS, configured, make_trainer, same_bits, state_of
 
 DROPOUT = {"dropout": 0.2}
+
+
+def save(folder: Path, trainer: Trainer, keep: int = 2) -> Path:
+    """Writes the snapshot of this moment."""
+    facts = snapshots.facts_of(trainer, snapshots.identity(trainer))
+    return snapshots.write(folder, facts, copied(snapshots.tensors_of(trainer), {}), keep)
+
+
+def restore(place: Path, trainer: Trainer) -> None:
+    """Goes on from this one."""
+    snapshots.restore(place, *snapshots.read(place), trainer)
 
 
 def train_until(trainer: Trainer, step: int, folder: Path) -> tuple[Path, list[Record]]:
@@ -25,7 +40,7 @@ def train_until(trainer: Trainer, step: int, folder: Path) -> tuple[Path, list[R
         records.append(record)
         if record.step == step and trainer.is_last_of_step(record):
             break
-    return snapshots.save(folder, trainer, keep=2), records
+    return save(folder, trainer), records
 
 
 def facts(record: Record) -> tuple[Any, ...]:
@@ -59,7 +74,7 @@ def test_three_steps_and_three_more_are_six(task: str, optimizer: str, average: 
     again = fresh()
     torch.manual_seed(99)  # whatever else has drawn numbers in between
     torch.randn(7)
-    snapshots.restore(place, again)
+    restore(place, again)
     found = [*map(facts, first), *map(facts, again.train())]
     assert found == expected
     assert same_bits(state_of(again), state_of(whole))
@@ -74,10 +89,10 @@ def test_a_snapshot_before_any_evaluation_or_step_is_one_too(average: str, tmp_p
         return make_trainer("translate", tmp_path, DROPOUT, average=average, average_last=2)
 
     trainer = fresh()
-    place = snapshots.save(tmp_path / "checkpoints", trainer, keep=1)
+    place = save(tmp_path / "checkpoints", trainer, keep=1)
     expected = list(map(facts, trainer.train()))
     again = fresh()
-    snapshots.restore(place, again)
+    restore(place, again)
     assert again.best_loss == math.inf
     assert list(map(facts, again.train())) == expected
     assert same_bits(state_of(again), state_of(trainer))
@@ -89,10 +104,14 @@ def test_a_snapshot_is_safetensors_and_json_and_nothing_else(tmp_path: Path) -> 
 
     for average in ("none", "last", "exponential"):
         trainer = make_trainer("translate", tmp_path, average=average, average_last=2)
-        at_once = snapshots.save(tmp_path / average, trainer, keep=2)
+        at_once = save(tmp_path / average, trainer, keep=2)
         later, _ = train_until(trainer, 3, tmp_path / average)
         for place in (at_once, later):
-            assert {path.name for path in place.iterdir()} == {"state.json", "state.safetensors"}
+            assert {path.name for path in place.iterdir()} == {
+                "state.json",
+                "state.safetensors",
+                "checksums.json",
+            }
             read = json.loads((place / "state.json").read_text(), parse_constant=refuse)
             assert read["step"] == int(place.name.removeprefix("step-"))
             with safe_open(place / "state.safetensors", framework="pt") as file:
@@ -103,7 +122,7 @@ def test_only_the_newest_are_kept(tmp_path: Path) -> None:
     trainer, folder = make_trainer("translate", tmp_path), tmp_path / "checkpoints"
     for step in (2, 9, 10, 11, 100):
         trainer.step = step
-        assert snapshots.save(folder, trainer, keep=2).name == f"step-{step}"
+        assert save(folder, trainer, keep=2).name == f"step-{step}"
     (folder / ".step-200.x.writing").mkdir()  # of a run that was killed
     (folder / "step-300").write_text("a file")
     (folder / "step-last").mkdir()
@@ -113,9 +132,9 @@ def test_only_the_newest_are_kept(tmp_path: Path) -> None:
 
 def test_a_snapshot_of_the_same_step_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
     trainer, folder = make_trainer("translate", tmp_path), tmp_path / "checkpoints"
-    snapshots.save(folder, trainer, keep=2)
+    save(folder, trainer, keep=2)
     trainer.skipped = 4
-    place = snapshots.save(folder, trainer, keep=2)
+    place = save(folder, trainer, keep=2)
     assert json.loads((place / "state.json").read_text())["skipped"] == 4
     assert [path.name for path in folder.iterdir()] == ["step-0"]
 
@@ -128,9 +147,9 @@ def test_a_snapshot_of_the_same_step_takes_the_place_of_the_old_one(tmp_path: Pa
         ({"average": "exponential"}, "with training.average = none, while this one has exponential."),
         ({"batch_tokens": 128}, "with training.batch_tokens = 256, while this one has 128."),
         ({"seed": 2}, "with training.seed = 1, while this one has 2."),
-        ({"model": {"d": 12}}, "with other weights.\n"),
-        ({"model": {"decoder_blocks": 2}}, "with other weights.\n"),
-        ({"task": "classify"}, "with other data.\n"),
+        ({"model": {"d": 12}}, "with other weights that learn: they differ in "),
+        ({"model": {"decoder_blocks": 2}}, "differ in decoder.blocks.1."),
+        ({"task": "classify"}, "The training data is not what "),
     ],
     ids=str,
 )  # fmt: skip
@@ -142,7 +161,7 @@ def test_a_snapshot_of_another_run_is_refused(changes: dict[str, Any], message: 
     )
     before = state_of(other)
     with pytest.raises(CheckpointError) as caught:
-        snapshots.restore(place, other)
+        restore(place, other)
     assert message in str(caught.value)
     assert same_bits(state_of(other), before)
 
@@ -150,56 +169,189 @@ def test_a_snapshot_of_another_run_is_refused(changes: dict[str, Any], message: 
 def test_settings_that_change_no_state_may_change(tmp_path: Path) -> None:
     place, _ = train_until(make_trainer("translate", tmp_path), 3, tmp_path / "checkpoints")
     other = make_trainer("translate", tmp_path, {"dropout": 0.1}, learning_rate=1e-4, clip=None, log_every=2)
-    snapshots.restore(place, other)
+    restore(place, other)
     assert [record.step for record in other.train() if isinstance(record, StepRecord)] == [4, 6]
 
 
-def no_json(place: Path) -> None:
-    (place / "state.json").unlink()
+# Damage: the one before is used, and the damaged one is named.
 
 
-def bad_json(place: Path) -> None:
-    (place / "state.json").write_text("{")
+def flip(path: Path, place: int) -> None:
+    """Changes one bit of a file."""
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
 
 
-def other_json(place: Path) -> None:
-    (place / "state.json").write_text("[]")
+def cut(path: Path) -> None:
+    """Leaves half of a file."""
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-def lacking_json(place: Path) -> None:
-    values = json.loads((place / "state.json").read_text())
-    del values["position"]
-    (place / "state.json").write_text(json.dumps(values))
+def emptied(place: Path) -> None:
+    for path in place.iterdir():
+        path.unlink()
 
 
-def other_format(place: Path) -> None:
-    values = json.loads((place / "state.json").read_text()) | {"format": 1}
-    (place / "state.json").write_text(json.dumps(values))
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "a flipped bit of a tensor": lambda place: flip(place / "state.safetensors", -1),
+    "a flipped bit of the header": lambda place: flip(place / "state.safetensors", 20),
+    "a flipped bit of the facts": lambda place: flip(place / "state.json", 30),
+    "a flipped bit of the checksums": lambda place: flip(place / "checksums.json", 30),
+    "half the tensors": lambda place: cut(place / "state.safetensors"),
+    "half the facts": lambda place: cut(place / "state.json"),
+    "half the checksums": lambda place: cut(place / "checksums.json"),
+    "no tensors": lambda place: (place / "state.safetensors").unlink(),
+    "no facts": lambda place: (place / "state.json").unlink(),
+    "no checksums": lambda place: (place / "checksums.json").unlink(),
+    "an empty folder": emptied,
+}
 
 
-def cut_tensors(place: Path) -> None:
-    whole = (place / "state.safetensors").read_bytes()
-    (place / "state.safetensors").write_bytes(whole[: len(whole) // 2])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_snapshot_is_named_and_the_one_before_is_used(
+    damage: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "checkpoints"
+    good, _ = train_until(make_trainer("translate", tmp_path), 2, folder)
+    bad, _ = train_until(make_trainer("translate", tmp_path), 4, folder)
+    DAMAGES[damage](bad)
+    trainer = make_trainer("translate", tmp_path)
+    assert snapshots.restore_newest(folder, trainer)
+    assert trainer.step == 2
+    (record,) = caplog.records
+    assert record.getMessage().startswith(f"{bad} is damaged: ")
+    assert record.getMessage().endswith(" Going on from the one before.")
+    assert "None" not in record.getMessage()
+    save(folder, trainer)  # the next good one clears the damaged one away
+    assert snapshots.snapshots(folder) == [good]
 
 
-def no_tensors(place: Path) -> None:
-    (place / "state.safetensors").unlink()
+def test_a_single_flipped_bit_is_noticed_wherever_it_is(tmp_path: Path) -> None:
+    place, _ = train_until(make_trainer("classify", tmp_path), 2, tmp_path / "checkpoints")
+    for path in sorted(place.iterdir()):
+        for share in range(20):
+            where = share * path.stat().st_size // 20
+            flip(path, where)
+            with pytest.raises(CheckpointError, match="is damaged"):
+                snapshots.read(place)
+            flip(path, where)
+    snapshots.read(place)
 
 
-@pytest.mark.parametrize(
-    ("damage", "reason"),
-    [
-        (no_json, "No such file"), (bad_json, "Expecting property name"), (other_json, "list indices"),
-        (lacking_json, "it lacks 'position'"), (other_format, "its format is 1, and this version reads 2"),
-        (cut_tensors, ""), (no_tensors, "No such file"),
-    ],
-)  # fmt: skip
-def test_a_damaged_snapshot_is_named(damage: Callable[[Path], None], reason: str, tmp_path: Path) -> None:
-    place, _ = train_until(make_trainer("translate", tmp_path), 3, tmp_path / "checkpoints")
-    damage(place)
+def test_nothing_whole_is_an_error_and_nothing_at_all_a_beginning(tmp_path: Path) -> None:
+    trainer, folder = make_trainer("translate", tmp_path), tmp_path / "checkpoints"
+    assert not snapshots.restore_newest(folder, trainer)
+    folder.mkdir()
+    (folder / ".step-3.abc.writing").mkdir()  # half renamed
+    assert not snapshots.restore_newest(folder, trainer)
+    for step in (3, 6):
+        (folder / f"step-{step}").mkdir()
     with pytest.raises(CheckpointError) as caught:
-        snapshots.restore(place, make_trainer("translate", tmp_path))
-    said = str(caught.value)
-    assert said.startswith(f"{place} cannot be read: ")
-    assert reason in said
-    assert said.endswith("Remove it to go on from the one before.")
+        snapshots.restore_newest(folder, trainer)
+    assert str(caught.value) == (
+        f"None of the 2 checkpoints in {folder} is whole: there is nothing to go on from.\n"
+        "Remove that folder to begin again at the first step."
+    )
+
+
+def test_another_format_is_refused(tmp_path: Path) -> None:
+    trainer = make_trainer("translate", tmp_path)
+    facts = snapshots.facts_of(trainer, snapshots.identity(trainer)) | {"format": 99}
+    place = snapshots.write(tmp_path / "checkpoints", facts, copied(snapshots.tensors_of(trainer), {}), 1)
+    with pytest.raises(CheckpointError, match="has format 99, but this version reads format 3"):
+        restore(place, trainer)
+
+
+# What changed around a run is noticed.
+
+
+def test_other_data_are_noticed(tmp_path: Path) -> None:
+    place, _ = train_until(make_trainer("translate", tmp_path), 3, tmp_path / "checkpoints")
+    other = make_trainer("translate", tmp_path)
+    splits = other.data.splits
+    for split in ("train", "validation"):
+        kept, splits[split] = splits[split], splits["test"]
+        with pytest.raises(CheckpointError) as caught:
+            restore(place, other)
+        splits[split] = kept
+        kind = "training" if split == "train" else split
+        assert str(caught.value) == (
+            f"The {kind} data is not what {place} was trained on: its files, or how they are read, have changed "
+            "since.\nPut them back as they were to go on. Or begin a new run on the new data from the model that "
+            f"is there: --training.init_from {tmp_path / 'best'}."
+        )
+    restore(place, other)
+
+
+def test_threads_are_taken_up_again_unless_they_are_stated(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = torch.get_num_threads()
+    try:
+        trainer = make_trainer("translate", tmp_path)
+        torch.set_num_threads(3)
+        place = save(tmp_path / "checkpoints", trainer)
+        stated = make_trainer("translate", tmp_path)  # says threads = 1
+        restore(place, stated)
+        assert torch.get_num_threads() == 1
+        assert [record.getMessage() for record in caplog.records] == [
+            "The run goes on, but may not end with the same bits as one that never stopped: "
+            "threads was 3 and is 1."
+        ]
+        caplog.clear()
+        stated.training = stated.training.replace(threads=None)
+        restore(place, stated)
+        assert torch.get_num_threads() == 3
+        assert not caplog.records
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_other_versions_and_choices_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    trainer = make_trainer("translate", tmp_path)
+    now = snapshots.surroundings(trainer)
+    snapshots.compare(now, now)
+    assert not caplog.records
+    snapshots.compare(now | {"torch": "1.0", "compiled": True, "precision": "bfloat16"}, now)
+    assert caplog.records[0].getMessage().endswith(
+        f"torch was 1.0 and is {torch.__version__}, precision was bfloat16 and is float32, "
+        "compiled was True and is False."
+    )  # fmt: skip
+
+
+# Weights that do not learn.
+
+
+def frozen(folder: Path, **training: Any) -> Trainer:
+    """A trainer whose encoder stays as it is."""
+    config = configured("translate", folder, **training)
+    data = prepare(config)
+    model = build(model_config(config, data), seed=3)
+    model.get_submodule("encoder").requires_grad_(False)
+    return Trainer(config, data, model, 6)
+
+
+@pytest.mark.parametrize("average", ["none", "last", "exponential"])
+def test_only_what_learns_is_kept(average: str, tmp_path: Path) -> None:
+    settings = {"average": average, "average_last": 2, "evaluate_every": 1}
+    whole = frozen(tmp_path, **settings)
+    expected = list(map(facts, whole.train()))
+    place, first = train_until(frozen(tmp_path, **settings), 3, tmp_path / "checkpoints")
+    names = snapshots.read(place)[1]
+    assert not [name for name in names if "encoder." in name.replace("decoder.", "")]
+    again = frozen(tmp_path, **settings)
+    restore(place, again)
+    assert [*map(facts, first), *map(facts, again.train())] == expected
+    assert same_bits(state_of(again), state_of(whole))
+
+
+def test_frozen_weights_that_changed_are_refused(tmp_path: Path) -> None:
+    place, _ = train_until(frozen(tmp_path), 3, tmp_path / "checkpoints")
+    with pytest.raises(CheckpointError, match="other weights that learn: they differ in encoder"):
+        restore(place, make_trainer("translate", tmp_path))
+    other = frozen(tmp_path)
+    with torch.no_grad():
+        next(other.model.get_submodule("encoder").parameters()).view(-1)[5].add_(1e-6)
+    with pytest.raises(CheckpointError, match="goes with other frozen weights"):
+        restore(place, other)

@@ -94,6 +94,7 @@ def prepared(request: Request) -> "Run":
 def show_plan(console: "Console", request: Request, run: "Run") -> None:
     """What will be done, before the first step."""
     from clearhead.cli.data import show
+    from clearhead.training.disk import size
     from clearhead.training.report import duration, stack_of
 
     model, plan = run.config.model, run.plan
@@ -105,15 +106,12 @@ def show_plan(console: "Console", request: Request, run: "Run") -> None:
         "model": f"{model.shape}, {stack_of(model)}, d = {model.d}, {model.h} heads: {plan.parameters:,} parameters",
         "training": f"{length}, about {duration(plan.seconds)}",
         "memory": f"about {size(plan.memory_bytes)} of {size(plan.free_bytes)} that are free",
+        "disk": f"about {size(plan.disk_bytes)} of {size(plan.free_disk_bytes)} that are free; "
+        f"a checkpoint every {plan.checkpoint_every:,} steps",
         "writes to": f"{run.out}" + (", where it goes on" if request.resume else ""),
     }
     for name, value in rows.items():
         console.print(f"{name:10} {value}", markup=False)
-
-
-def size(count: int) -> str:
-    """Bytes in words."""
-    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{max(1, round(count / 1e6))} MB"
 
 
 def carry_out(request: Request, run: "Run") -> None:

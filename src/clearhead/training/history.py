@@ -1,14 +1,17 @@
 """What has happened in a run so far: records enter as they come, or from `log.jsonl`; curves and samples leave."""
 
 import json
+import logging
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
+from clearhead.checkpoint import write_whole
 from clearhead.errors import DataError
 from clearhead.training.trainer import EvaluationRecord, Record, StepRecord
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -79,13 +82,15 @@ def read_log(path: Path) -> History:
 
 def cut_log(path: Path, step: int) -> History:
     """Takes what came after a step out of a log: a run that goes on from there writes it again."""
-    history, place = History(), path.with_name(path.name + ".new")
-    with place.open("w", encoding="utf-8") as file:
+    history, lines = History(), []
+    try:
         for record in records_of(path):
             if record.step <= step:
                 history.add(record)
-                file.write(line_of(record))
-    os.replace(place, path)
+                lines.append(line_of(record))
+    except DataError as error:  # as a machine may leave it that lost its power
+        log.warning("%s has a damaged line, and ends before it: %s", path, error)
+    write_whole(path, "".join(lines))
     return history
 
 

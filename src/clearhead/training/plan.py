@@ -1,10 +1,12 @@
 """The plan: what a run will be, before its first step. A recipe and its data enter; sizes, memory and time leave.
 
 Time is measured on a few real batches with a copy of the model, so that weights and random state stay untouched.
-What cannot fit is refused before memory is taken for it: first the weights, then a batch, judged by one row of it.
+What cannot fit is refused before memory is taken for it: first the weights, then a batch, judged by one row of it;
+and before the first step, what the disk has no room for.
 """
 
 import copy
+import math
 import os
 import sys
 import time
@@ -22,6 +24,7 @@ from clearhead.data.batches import Position
 from clearhead.data.prepare import Prepared
 from clearhead.errors import ConfigError
 from clearhead.models.build import SHAPES, Model
+from clearhead.training.disk import free_room, seconds_to_save, size, used_room
 from clearhead.training.trainer import Trainer, pick_device
 
 DEFAULT_EPOCHS = 10.0  # where a recipe says neither steps, epochs nor minutes
@@ -30,6 +33,9 @@ ITSELF = (
     200_000_000  # bytes that PyTorch takes for itself and its allocator holds back: 90 to 300 MB were seen
 )
 STATE_COPIES = {"muon": 1.3, "adamw": 2.0}  # of the weights, that an optimizer keeps
+SHARE_OF_SAVING = 0.02  # of the time, at most, even if training stood still while a checkpoint is written
+SECONDS_BETWEEN_SAVES = 30.0  # at least: so much a kill may cost
+BESIDES = 10_000_000  # bytes of the log, the report and the like
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,9 @@ class Plan:
     memory_bytes: int  # an estimate of the peak
     free_bytes: int
     epochs: float
+    disk_bytes: int  # the most that the run folder takes
+    free_disk_bytes: int
+    checkpoint_every: int
 
     @property
     def seconds(self) -> float:
@@ -52,10 +61,12 @@ class Plan:
 
 def model_config(run: RunConfig, data: Prepared) -> ModelConfig:
     """The model's settings with what only the data knows: sizes of the vocabularies, and the classes."""
-    source, target = data.tokenizers.source, data.tokenizers.target
-    changes: dict[str, object] = {"vocabulary": target.size}
-    if run.task == "translate" and source.size != target.size:
-        changes["source_vocabulary"] = source.size
+    source, target = data.tokenizers.source.size, data.tokenizers.target.size
+    if run.training.init_from is not None:  # its tables may have rows to spare
+        source, target = max(source, run.model.vocabulary_encoder), max(target, run.model.vocabulary)
+    changes: dict[str, object] = {"vocabulary": target}
+    if run.task == "translate" and source != target:
+        changes["source_vocabulary"] = source
     if run.task == "classify":
         changes |= {"head": "classifier", "classes": len(data.labels)}
         if run.model.shape == "decoder" and "pool" not in run.model.model_fields_set:
@@ -70,25 +81,74 @@ def check_size(settings: ModelConfig, training: TrainingConfig) -> None:
     check_fits(training, lasting_bytes(training, model), free_memory(training.device), 0)
 
 
-def make_plan(run: RunConfig, data: Prepared, model: Model) -> Plan:
+def make_plan(run: RunConfig, data: Prepared, model: Model, out: Path) -> Plan:
     """Measures a few steps, and turns epochs or minutes into steps; what does not fit is refused."""
     lasting, free = lasting_bytes(run.training, model), free_memory(run.training.device)
     check = partial(check_fits, run.training, lasting, free)
     check(0)
+    disk = disk_bytes(run.training, model)
+    free_disk = check_disk(run.training, disk, out)
     seconds, tokens, passing = measure(run, data, model, check)
     check(passing)
     memory = lasting + passing + ITSELF
     batches = data.batches("train", run.training.batch_tokens, run.training.seed).count(0)
     steps = count_steps(run.training, batches, seconds)
+    every = run.training.checkpoint_every or steps_between_saves(
+        run.training.log_every, seconds, seconds_to_save(out, state_bytes(run.training, model))
+    )
     parameters = sum(weight.numel() for weight in model.parameters())
-    return Plan(parameters, steps, tokens, seconds, memory, free, steps / batches)
+    return Plan(parameters, steps, tokens, seconds, memory, free, steps / batches, disk, free_disk, every)
 
 
 def lasting_bytes(training: TrainingConfig, model: Model) -> int:
-    """What a run keeps from step to step: weights, gradients, what the optimizer remembers, averages."""
-    weights = sum(weight.numel() * weight.element_size() for weight in model.parameters())
-    averaged = {"none": 0, "exponential": 2, "last": training.average_last + 2}[training.average]
-    return int(weights * (2 + STATE_COPIES[training.optimizer] + averaged))
+    """What a run keeps from step to step: weights, gradients, what the optimizer remembers, averages, the last copy."""
+    learning, frozen = weight_bytes(model, True), weight_bytes(model, False)
+    state = state_bytes(training, model)
+    applied = {"none": 0, "exponential": 1, "last": 2}[training.average] * learning
+    is_apart = pick_device(training.device).type != "cpu"  # what is saved is copied to main memory
+    return frozen + learning + state + applied + (0 if is_apart else state)
+
+
+def state_bytes(training: TrainingConfig, model: Model) -> int:
+    """What a checkpoint holds: the weights that learn, what the optimizer remembers of them, their averages."""
+    averages = {"none": 0, "exponential": 1, "last": training.average_last}[training.average]
+    return int(weight_bytes(model, True) * (1 + STATE_COPIES[training.optimizer] + averages))
+
+
+def disk_bytes(training: TrainingConfig, model: Model) -> int:
+    """The most that a run folder takes: the checkpoints and one on its way; best, last and one on its way."""
+    weights = weight_bytes(model, True) + weight_bytes(model, False)
+    return (training.keep_checkpoints + 1) * state_bytes(training, model) + 3 * weights + BESIDES
+
+
+def weight_bytes(model: Model, learns: bool) -> int:
+    """The bytes of the weights that learn, or of those that do not."""
+    return sum(
+        weight.numel() * weight.element_size()
+        for weight in model.parameters()
+        if weight.requires_grad is learns
+    )
+
+
+def check_disk(training: TrainingConfig, needed: int, out: Path) -> int:
+    """The room for a run folder, what it holds already included; too little is refused."""
+    free = free_room(out) + used_room(out)
+    if needed <= free:
+        return free
+    raise ConfigError(
+        f"The run needs about {size(needed)} on the disk of {out}, and {size(free)} are free.\n"
+        f"Make room, name another --out, use a smaller training.keep_checkpoints than {training.keep_checkpoints}, "
+        "or a smaller model."
+    )
+
+
+def steps_between_saves(log_every: int, seconds_per_step: float, seconds_per_save: float) -> int:
+    """How many steps apart checkpoints are, so that saving takes little of the time.
+
+    They fall on steps that are logged anyway, so that the log does not depend on how fast the machine is.
+    """
+    seconds = max(seconds_per_save / SHARE_OF_SAVING, SECONDS_BETWEEN_SAVES)
+    return log_every * math.ceil(seconds / (seconds_per_step * log_every))
 
 
 def check_fits(training: TrainingConfig, lasting: int, free: int, passing: int) -> None:

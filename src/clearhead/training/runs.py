@@ -10,6 +10,7 @@ runs/NAME/tensorboard/    events, where it is installed
 """
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from typing import Any
 import torch
 
 from clearhead import checkpoint as folder
-from clearhead.checkpoint import Checkpoint, write_whole
+from clearhead.checkpoint import Checkpoint, mend, write_whole
 from clearhead.config.run import RunConfig
 from clearhead.data.prepare import Prepared, prepare
 from clearhead.data.progress import Listener, unheard
@@ -32,16 +33,18 @@ from clearhead.models.build import Model, build
 from clearhead.text.examples import Example, Labelled, Pair, Text
 from clearhead.text.sources import read_split
 from clearhead.training import snapshots
-from clearhead.training.begin import begun_from, take_weights, tokenizers_of
+from clearhead.training.begin import begin
 from clearhead.training.card import card_of
+from clearhead.training.disk import told_when_full
 from clearhead.training.evaluate import Evaluation
 from clearhead.training.events import Events
 from clearhead.training.history import History, Sample, cut_log, line_of
 from clearhead.training.plan import Plan, check_size, make_plan, model_config
 from clearhead.training.report import write_report
+from clearhead.training.saver import Saver
 from clearhead.training.trainer import EvaluationRecord, Record, Trainer
 
-QUALITY = "quality.json"
+LOG, CHECKPOINTS, QUALITY = "log.jsonl", "checkpoints", "quality.json"
 LOOKED_THROUGH = 1000  # held-out examples among which samples are looked for
 
 
@@ -69,34 +72,57 @@ class Run:
         return Checkpoint(self.model, target, None if source is target else source, labels)
 
     def train(self, resume: bool = False) -> Iterator[Record | Sample]:
-        """Trains to the end, and keeps the log, the checkpoints, the models and the report as it goes."""
+        """Trains to the end, and keeps the log, the checkpoints, the models and the report as it goes.
+
+        Killed at any moment, a run that resumes ends with the same bits as one that was never killed.
+        """
+        with told_when_full(self.out):
+            trainer = self.begin(resume)
+            with (
+                (self.out / LOG).open("a", encoding="utf-8") as log,
+                self.events(trainer.step) as events,
+                Saver(self.out / CHECKPOINTS, trainer) as saver,
+            ):
+
+                def note(record: Record | Sample) -> Record | Sample:
+                    log.write(line_of(record))
+                    events.add(record)
+                    self.history.add(record)
+                    return record
+
+                def save() -> None:
+                    log.flush()
+                    os.fsync(log.fileno())  # a checkpoint never knows of more than the log
+                    saver.save()
+
+                for record in trainer.train():
+                    yield note(record)
+                    log.flush()
+                    if isinstance(record, EvaluationRecord):
+                        yield from map(note, self.after_evaluation(record, trainer))
+                        self.report(trainer)
+                    if trainer.is_last_of_step(record) and record.step % trainer.checkpoint_every == 0:
+                        save()
+                save()
+            if not trainer.is_stopping:
+                self.finish(trainer)
+
+    def begin(self, resume: bool) -> Trainer:
+        """The trainer, where the run begins or goes on; what a kill left half done in the folder is mended."""
+        kept = self.out / CHECKPOINTS
         self.out.mkdir(parents=True, exist_ok=True)
         self.write_recipe(resume)
+        kept.mkdir(exist_ok=True)
+        for place in (kept, self.out, self.out / "best", self.out / "last"):
+            mend(place)
         trainer = self.trainer = Trainer(self.config, self.data, self.model, self.plan.steps)
-        kept = snapshots.snapshots(self.out / "checkpoints")
-        if resume and kept:
-            snapshots.restore(kept[-1], trainer)
-        place = self.out / "log.jsonl"
-        self.history = cut_log(place, trainer.step) if resume else History()
-        with place.open("a" if resume else "w", encoding="utf-8") as log, self.events(trainer.step) as events:
+        if resume:
+            snapshots.restore_newest(kept, trainer)
+        self.history = cut_log(self.out / LOG, trainer.step if resume else -1)
+        return trainer
 
-            def note(record: Record | Sample) -> Record | Sample:
-                log.write(line_of(record))
-                events.add(record)
-                self.history.add(record)
-                return record
-
-            for record in trainer.train():
-                yield note(record)
-                log.flush()
-                if isinstance(record, EvaluationRecord):
-                    yield from map(note, self.after_evaluation(record, trainer))
-                    self.report(trainer)
-                if trainer.is_last_of_step(record) and record.step % trainer.checkpoint_every == 0:
-                    snapshots.save(self.out / "checkpoints", trainer, self.config.training.keep_checkpoints)
-        if trainer.is_stopping:
-            snapshots.save(self.out / "checkpoints", trainer, self.config.training.keep_checkpoints)
-            return
+    def finish(self, trainer: Trainer) -> None:
+        """Keeps the last model, and the best where nothing was held out to tell which that is."""
         self.is_done = True
         self.keep("last", trainer)
         if not (self.out / "best").exists():
@@ -235,16 +261,19 @@ SAMPLERS: dict[str, Callable[[Run, int], list[Any]]] = {
 
 def make_run(config: RunConfig, out: Path, progress: Listener = unheard) -> Run:
     """Prepares the data, builds the model and makes the plan; nothing is written yet."""
-    given = None if config.training.init_from is None else folder.load(config.training.init_from)
-    if given is not None:
-        config = config.replace(model=begun_from(given.config, config.model))
-    data = prepare(config, progress, None if given is None else tokenizers_of(given))
+    start = begin(config)
+    config = start.config
+    data = prepare(config, progress, start.tokenizers)
     settings = model_config(config, data)
     check_size(settings, config.training)
     model = build(settings, config.training.seed)
-    if given is not None:
-        take_weights(model, given.module)
-    plan = make_plan(config, data, model)
-    lengths = {"steps": plan.steps, "epochs": None, "minutes": None}
-    config = config.replace(model=settings, training=config.training.replace(**lengths))
-    return Run(config, data, model, plan, out)
+    start.enter(model, data)
+    plan = make_plan(config, data, model, out)
+    planned = {
+        "steps": plan.steps,
+        "epochs": None,
+        "minutes": None,
+        "checkpoint_every": plan.checkpoint_every,
+    }
+    config = config.replace(model=settings, training=config.training.replace(**planned))
+    return Run(config, data, model, plan, out, start.notes)

@@ -1,101 +1,243 @@
 """The state of a run, so that it can go on: weights, optimizers, averages, random numbers and the place in the data.
 
-A snapshot is a folder `checkpoints/step-N` of safetensors and JSON, written beside its place and then renamed.
+A snapshot is a folder `checkpoints/step-N` of safetensors and JSON:
+
+state.safetensors   every tensor: what learns, and what training keeps of it
+state.json          counts, the place in the data, what the run is, and what it runs on
+checksums.json      the SHA-256 of the other two
+
+Weights that do not learn are not in it: the run finds them again where it began, and a checksum says whether
+they are the same. `write` is the whole of a safe save, `restore_newest` the whole of going on.
 """
 
 import json
+import logging
 import math
-import shutil
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
-from clearhead.checkpoint import weights_of, written_beside
+from clearhead import __version__
+from clearhead.checkpoint import read_json, remove_whole, some, written_beside
 from clearhead.data.batches import Position
+from clearhead.data.cache import checksum, key_of
 from clearhead.errors import CheckpointError
-from clearhead.training.trainer import Trainer
+from clearhead.training.trainer import Trainer, pick_precision, should_compile
 
-FORMAT = 2
+log = logging.getLogger(__name__)
+
+FORMAT = 3
+TENSORS, FACTS, CHECKSUMS = "state.safetensors", "state.json", "checksums.json"
 COUNTS = ("step", "seconds", "skipped", "skipped_in_a_row", "best_loss", "evaluations_since_best")
+Facts = dict[str, Any]
 
 
-def save(folder: Path, trainer: Trainer, keep: int) -> Path:
-    """Writes the snapshot of this step, then removes all but the newest `keep`."""
-    place = folder / f"step-{trainer.step}"
-    facts = {"format": FORMAT, "run": identity(trainer)}
+class Damaged(CheckpointError):
+    """A snapshot that is not as it was written."""
+
+
+def write(folder: Path, facts: Facts, tensors: dict[str, Tensor], keep: int) -> Path:
+    """A safe save: beside its place, with checksums, all of it flushed, then renamed; only then old ones go.
+
+    Whenever this is killed, every folder called step-N is whole, and the newest of before is among them.
+    """
+    place = folder / f"step-{facts['step']}"
+    with written_beside(place) as new:  # flushes the files and the folder, and renames it
+        save_file(tensors, new / TENSORS)
+        (new / FACTS).write_text(json.dumps(facts, allow_nan=False) + "\n", encoding="utf-8")
+        sums = {name: checksum(new / name) for name in (TENSORS, FACTS)}
+        (new / CHECKSUMS).write_text(json.dumps(sums) + "\n", encoding="utf-8")
+    for old in superseded(folder, facts["step"], keep):
+        remove_whole(old)
+    return place
+
+
+def superseded(folder: Path, step: int, keep: int) -> list[Path]:
+    """The snapshots that one of this step makes needless: all but the newest `keep` up to it.
+
+    Those of later steps were damaged, or the run would have gone on from them.
+    """
+    until = [place for place in snapshots(folder) if step_of(place) <= step]
+    return [place for place in snapshots(folder) if place not in until[-keep:]]
+
+
+def snapshots(folder: Path) -> list[Path]:
+    """The snapshots of a run, the newest last."""
+    found = [path for path in folder.glob("step-*") if path.name[5:].isdecimal() and path.is_dir()]
+    return sorted(found, key=step_of)
+
+
+def step_of(place: Path) -> int:
+    """The step at which a snapshot was taken."""
+    return int(place.name[5:])
+
+
+def restore_newest(folder: Path, trainer: Trainer) -> bool:
+    """Puts a trainer where the newest good snapshot was taken, if there is any; damaged ones are named."""
+    found = snapshots(folder)
+    for place in reversed(found):
+        try:
+            facts, tensors = read(place)
+        except Damaged as error:
+            log.warning("%s Going on from the one before.", error)
+            continue
+        restore(place, facts, tensors, trainer)
+        return True
+    if found:
+        raise CheckpointError(
+            f"None of the {len(found)} checkpoints in {folder} is whole: there is nothing to go on from.\n"
+            "Remove that folder to begin again at the first step."
+        )
+    return False
+
+
+def read(place: Path) -> tuple[Facts, dict[str, Tensor]]:
+    """The facts and tensors of a snapshot, whose files must be as they were written."""
+    try:
+        sums = read_json(place / CHECKSUMS)
+        for name in (TENSORS, FACTS):
+            if checksum(place / name) != sums[name]:
+                raise ValueError(f"{name} is not as it was written")
+        facts = read_json(place / FACTS)
+        return facts, load_file(place / TENSORS)
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError, CheckpointError) as error:
+        reason = str(error).split("\n")[0].rstrip(".")
+        raise Damaged(f"{place} is damaged: {reason}.") from None
+
+
+def restore(place: Path, facts: Facts, tensors: dict[str, Tensor], trainer: Trainer) -> None:
+    """Puts a trainer where a snapshot was taken; one of another run is refused before anything is changed."""
+    if facts["format"] != FORMAT:
+        raise CheckpointError(
+            f"{place} has format {facts['format']}, but this version reads format {FORMAT}.\n"
+            "Go on with the version of clearhead that wrote it."
+        )
+    check_same(place, facts["run"], identity(trainer))
+    if trainer.training.threads is None:
+        torch.set_num_threads(facts["surroundings"]["threads"])
+    compare(facts["surroundings"], surroundings(trainer))
+    put_back(tensors, trainer)
+    trainer.position = Position(*facts["position"])
+    for name in COUNTS:
+        setattr(trainer, name, facts[name])
+    trainer.best_loss = math.inf if facts["best_loss"] is None else facts["best_loss"]
+
+
+# What a snapshot says of its run.
+
+
+def facts_of(trainer: Trainer, run: Facts) -> Facts:
+    """Everything of a trainer that is no tensor; `run` is its identity."""
+    facts = {"format": FORMAT, "run": run, "surroundings": surroundings(trainer)}
     facts |= {"position": [trainer.position.epoch, trainer.position.step]}
     facts |= {name: getattr(trainer, name) for name in COUNTS}
     if not math.isfinite(trainer.best_loss):
         facts["best_loss"] = None  # JSON has no infinity
-    with written_beside(place) as new:
-        save_file(tensors_of(trainer), new / "state.safetensors")
-        (new / "state.json").write_text(json.dumps(facts, allow_nan=False) + "\n", encoding="utf-8")
-    for old in snapshots(folder)[:-keep]:
-        shutil.rmtree(old, ignore_errors=True)
-    return place
+    return facts
 
 
-def identity(trainer: Trainer) -> dict[str, Any]:
+def identity(trainer: Trainer) -> Facts:
     """What must be the same for a run to go on as if it had never stopped."""
     training = trainer.training
+    weights = trainer.model.named_parameters()
     return {
         "steps": trainer.steps,
         "training.batch_tokens": training.batch_tokens,
         "training.seed": training.seed,
         "training.optimizer": training.optimizer,
         "training.average": training.average,
-        "data": trainer.data.fingerprint,
-        "weights": {name: list(weight.shape) for name, weight in trainer.model.named_parameters()},
+        "training data": data_key(trainer, "train"),
+        "validation data": data_key(trainer, "validation"),
+        "weights": {name: list(weight.shape) for name, weight in weights if weight.requires_grad},
+        "frozen weights": frozen_key(trainer.model),
     }
 
 
-def snapshots(folder: Path) -> list[Path]:
-    """The snapshots of a run, the newest last."""
-    found = [path for path in folder.glob("step-*") if path.name[5:].isdecimal() and path.is_dir()]
-    return sorted(found, key=lambda path: int(path.name[5:]))
+def data_key(trainer: Trainer, split: Any) -> str | None:
+    """A name for the contents of a split."""
+    shards = trainer.data.splits.get(split)
+    return key_of({name: facts.sha256 for name, facts in shards.files.items()}) if shards else None
 
 
-def restore(place: Path, trainer: Trainer) -> None:
-    """Puts a trainer where a snapshot was taken."""
-    try:
-        facts = json.loads((place / "state.json").read_text(encoding="utf-8"))
-        if facts["format"] != FORMAT:
-            raise ValueError(f"its format is {facts['format']}, and this version reads {FORMAT}")
-        check_same(place, facts["run"], identity(trainer))
-        put_back(load_file(place / "state.safetensors"), trainer)
-        trainer.position = Position(*facts["position"])
-        for name in COUNTS:
-            setattr(trainer, name, facts[name])
-        trainer.best_loss = math.inf if facts["best_loss"] is None else facts["best_loss"]
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        reason = f"it lacks {error}" if isinstance(error, KeyError) else error
-        raise CheckpointError(
-            f"{place} cannot be read: {reason}.\nRemove it to go on from the one before."
-        ) from None
+def frozen_key(model: nn.Module) -> str | None:
+    """A name for the weights that do not learn."""
+    frozen = [(name, weight) for name, weight in model.named_parameters() if not weight.requires_grad]
+    digest = sha256()
+    for name, weight in frozen:
+        digest.update(name.encode())
+        digest.update(weight.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest() if frozen else None
 
 
-def check_same(place: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
-    """Refuses a snapshot of another run, and names what differs."""
+def check_same(place: Path, theirs: Facts, ours: Facts) -> None:
+    """Refuses a snapshot of another run, and says what differs and what to do."""
     for name, value in ours.items():
-        if theirs[name] != value:
-            is_long = name in ("data", "weights")
-            what = f"other {name}" if is_long else f"{name} = {theirs[name]}, while this one has {value}"
+        if theirs[name] == value:
+            continue
+        if name.endswith("data"):
             raise CheckpointError(
-                f"{place} is of a run with {what}.\n"
-                "Go on with the recipe and the data of that run, or begin a new one."
+                f"The {name} is not what {place} was trained on: its files, or how they are read, have changed since.\n"
+                "Put them back as they were to go on. Or begin a new run on the new data from the model that is "
+                f"there: --training.init_from {place.parent.parent / 'best'}."
             )
+        if name == "frozen weights":
+            raise CheckpointError(
+                f"{place} goes with other frozen weights than these: the model in training.init_from has changed, "
+                "or other parts are frozen.\nPut back the model and the recipe that the run began with."
+            )
+        what = difference(theirs[name], value) if name == "weights" else f"{name} = {theirs[name]}"
+        mine = "" if name == "weights" else f", while this one has {value}"
+        raise CheckpointError(
+            f"{place} is of a run with {what}{mine}.\n"
+            "Go on with the recipe and the data of that run, or begin a new one."
+        )
+
+
+def difference(theirs: dict[str, list[int]], ours: dict[str, list[int]]) -> str:
+    """In which weights that learn two runs differ."""
+    names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+    return f"other weights that learn: they differ in {some(names)}"
+
+
+def surroundings(trainer: Trainer) -> Facts:
+    """What the bits of a run depend on besides its recipe and its data."""
+    return {
+        "clearhead": __version__,
+        "torch": torch.__version__,
+        "processor": torch.backends.cpu.get_cpu_capability(),
+        "device": trainer.device.type,
+        "threads": torch.get_num_threads(),
+        "precision": pick_precision(trainer.training, trainer.device),
+        "compiled": should_compile(trainer.training, trainer.device),
+    }
+
+
+def compare(then: Facts, now: Facts) -> None:
+    """Says what has changed around a run, where that may change its bits."""
+    changes = [
+        f"{name} was {then.get(name)} and is {now[name]}" for name in now if then.get(name) != now[name]
+    ]
+    if changes:
+        log.warning(
+            "The run goes on, but may not end with the same bits as one that never stopped: %s.",
+            ", ".join(changes),
+        )
+
+
+# What a snapshot holds.
 
 
 def tensors_of(trainer: Trainer) -> dict[str, Tensor]:
     """Everything of a trainer that is a tensor, by name."""
-    tensors = {f"weights.{name}": weight for name, weight in weights_of(trainer.model).items()}
+    tensors: dict[str, Tensor] = {f"weights.{name}": W for name, W in learning(trainer.model).items()}
     for number, name, state in optimizer_states(trainer):
-        tensors |= {f"optimizer.{number}.{name}.{key}": value.contiguous() for key, value in state.items()}
-    tensors |= {f"average.{name}": value.contiguous() for name, value in trainer.average.state().items()}
+        tensors |= {f"optimizer.{number}.{name}.{key}": value for key, value in state.items()}
+    tensors |= {f"average.{name}": value for name, value in trainer.average.state().items()}
     tensors["random.cpu"] = torch.get_rng_state()
     if trainer.device.type == "cuda":
         tensors["random.cuda"] = torch.cuda.get_rng_state(trainer.device)
@@ -104,22 +246,29 @@ def tensors_of(trainer: Trainer) -> dict[str, Tensor]:
 
 def put_back(tensors: dict[str, Tensor], trainer: Trainer) -> None:
     """The reverse of `tensors_of`."""
+    names = {}
     with torch.no_grad():
-        for name, weight in trainer.model.named_parameters():
+        for name, weight in learning(trainer.model).items():
             weight.copy_(tensors[f"weights.{name}"])
-    names = {id(weight): name for name, weight in trainer.model.named_parameters()}
+            names[id(weight)] = name
     for number, optimizer in enumerate(trainer.optimizers):
         for weight in (weight for group in optimizer.param_groups for weight in group["params"]):
-            prefix = f"optimizer.{number}.{names[id(weight)]}."
-            kept = {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
-            optimizer.state[weight] = {key: value.to(weight.device) for key, value in kept.items()}
-    prefix = "average."
-    trainer.average.restore(
-        {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
-    )
+            kept = below(f"optimizer.{number}.{names[id(weight)]}.", tensors)
+            optimizer.state[weight] = {key: value.to(weight.device, copy=True) for key, value in kept.items()}
+    trainer.average.restore(below("average.", tensors))
     torch.set_rng_state(tensors["random.cpu"])
     if "random.cuda" in tensors and trainer.device.type == "cuda":
         torch.cuda.set_rng_state(tensors["random.cuda"], trainer.device)
+
+
+def learning(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The weights that learn, by name."""
+    return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+
+
+def below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin so, by the rest of their names."""
+    return {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def optimizer_states(trainer: Trainer) -> list[tuple[int, str, dict[str, Any]]]:

@@ -1,0 +1,83 @@
+"""Checkpoints written while training goes on: the state is copied between two steps, and a thread writes the copy.
+
+At most one is on its way. What goes wrong with it is raised in the loop, at the next save or at the end.
+"""
+
+from pathlib import Path
+from threading import Thread
+from types import TracebackType
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from clearhead.training import snapshots
+from clearhead.training.disk import check_room
+from clearhead.training.snapshots import Facts
+from clearhead.training.trainer import Trainer
+
+SPARE = 1 << 20  # bytes beside the tensors: names, facts, folders
+
+
+class Saver:
+    """Saves the state of a trainer; use it in a `with`, at whose end all that was saved is on disk."""
+
+    def __init__(self, folder: Path, trainer: Trainer) -> None:
+        self.folder, self.trainer = folder, trainer
+        self.keep = trainer.training.keep_checkpoints
+        self.run = snapshots.identity(trainer)
+        self.saved = trainer.step if trainer.step else None  # where it goes on from is on disk already
+        self.copy: dict[str, Tensor] = {}
+        self.writer: Thread | None = None
+        self.error: Exception | None = None
+
+    def save(self) -> None:
+        """Copies the state as it is now, and lets the thread write it."""
+        self.wait()
+        if self.saved == self.trainer.step:
+            return
+        self.saved = self.trainer.step
+        facts = snapshots.facts_of(self.trainer, self.run)
+        self.copy = copied(snapshots.tensors_of(self.trainer), self.copy)
+        check_room(self.folder, sum(X.nbytes for X in self.copy.values()) + SPARE)
+        self.writer = Thread(target=self.write, args=(facts,), name="clearhead-checkpoint", daemon=True)
+        self.writer.start()
+
+    def write(self, facts: Facts) -> None:
+        """What the thread does."""
+        try:
+            snapshots.write(self.folder, facts, self.copy, self.keep)
+        except Exception as error:  # raised again where somebody hears it
+            self.error = error
+
+    def wait(self) -> None:
+        """Until the save that is on its way is done; what went wrong with it is raised."""
+        if self.writer is not None:
+            self.writer.join()
+        self.writer, error, self.error = None, self.error, None
+        if error is not None:
+            raise error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.wait()
+        elif self.writer is not None and not issubclass(
+            kind, KeyboardInterrupt
+        ):  # who interrupts is in a hurry
+            self.writer.join()
+
+
+def copied(tensors: dict[str, Tensor], buffers: dict[str, Tensor]) -> dict[str, Tensor]:
+    """A copy of tensors in main memory, in the buffers of the last one where they fit."""
+    copy = {}
+    for name, X in tensors.items():
+        buffer = buffers.get(name)
+        if buffer is None or buffer.shape != X.shape or buffer.dtype != X.dtype:
+            buffer = torch.empty(X.shape, dtype=X.dtype)
+        copy[name] = buffer.copy_(X.detach())
+    return copy
