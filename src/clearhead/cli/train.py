@@ -87,7 +87,7 @@ def prepared(request: Request) -> "Run":
 
     with Console(stderr=True).status("reading") as status:
         run = make_run(request.config, request.out, lambda progress: status.update(told(progress)))
-    run.notes = request.reasons
+    run.notes[:0] = request.reasons
     return run
 
 
@@ -98,7 +98,7 @@ def show_plan(console: "Console", request: Request, run: "Run") -> None:
     from clearhead.training.report import duration, stack_of
 
     model, plan = run.config.model, run.plan
-    for line in request.reasons:
+    for line in run.notes:
         console.print(f"· {line}", markup=False)
     show(console, "", run.data.audit, with_lengths=False)
     length = f"{plan.steps:,} steps of {plan.tokens_per_step:,} tokens, {plan.epochs:.3g} epochs"
@@ -201,7 +201,7 @@ def show_next(console: "Console", run: "Run") -> None:
 def planned(request: Request, run: "Run") -> dict[str, Any]:
     """The plan, for machines."""
     plan = asdict(run.plan) | {"seconds": run.plan.seconds}
-    return {"out": str(run.out), "task": run.config.task, "reasons": request.reasons, "plan": plan}
+    return {"out": str(run.out), "task": run.config.task, "reasons": run.notes, "plan": plan}
 
 
 def done(run: "Run") -> dict[str, Any]:
