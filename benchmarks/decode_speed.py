@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from clearhead.config.decoding import DecodingConfig
 from clearhead.decoding.direct import stepper_of
-from clearhead.decoding.engine import Engine, Text
+from clearhead.decoding.engine import Engine, Stepper, Text
 from clearhead.exchange.families import config_from, family_of
 from clearhead.exchange.rules import fill
 from clearhead.models.build import build
@@ -53,9 +53,9 @@ def models(size: str) -> tuple[Decoder, Any]:
     return ours, theirs
 
 
-def write(model: Decoder, prompts: list[list[int]]) -> list[list[int]]:
+def write(stepper: Stepper[Any], context: int | None, prompts: list[list[int]]) -> list[list[int]]:
     """By our engine."""
-    engine = Engine(stepper_of(model), [], model.config.context, len(prompts))
+    engine = Engine(stepper, [], context, len(prompts))
     texts = [Text(prompt, DecodingConfig(temperature=0.0, max_tokens=NEW)) for prompt in prompts]
     for text in texts:
         engine.add(text)
@@ -100,13 +100,15 @@ def measure(size: str, batch: int, rounds: int) -> dict[str, Any]:
     prompts = torch.randint(
         0, SIZES[size]["vocab_size"], (batch, PROMPT), generator=torch.Generator().manual_seed(2)
     )
+    stepper = stepper_of(ours)  # one for all rounds, as the models are, and as in a server
     engines: dict[str, Callable[[], object]] = {
-        "clearhead": lambda: write(ours, prompts.tolist()),
+        "clearhead": lambda: write(stepper, ours.config.context, prompts.tolist()),
         "transformers": lambda: generate(theirs, prompts),
         "products": products(ours, batch),
     }
     seconds = in_turn(engines, rounds)
-    result: dict[str, Any] = {"same_texts": write(ours, prompts.tolist()) == generate(theirs, prompts)}
+    texts = write(stepper, ours.config.context, prompts.tolist())
+    result: dict[str, Any] = {"same_texts": texts == generate(theirs, prompts)}
     for name, times in seconds.items():
         speeds = sorted(batch * NEW / time for time in times)
         result[name] = {

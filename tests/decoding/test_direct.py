@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from clearhead.decoding import direct
 from clearhead.decoding.direct import DirectStepper, stepper_of
+from clearhead.decoding.products import Order
 from clearhead.errors import InputError
 from clearhead.inspection.capture import capture
 from clearhead.models.decoder import Decoder
@@ -66,6 +68,33 @@ def test_direct_steps_are_the_models_own(case: Case) -> None:
         walk(stepper_of(model), tokens, source), walk(model, tokens, source), strict=True
     ):
         assert gap(ours, theirs) < TOLERANCE
+
+
+@pytest.mark.parametrize("order", ["for a row", "for rows"])
+@pytest.mark.parametrize("case", DIRECT, ids=lambda case: case.name)
+def test_copied_weights_give_the_same_steps(
+    case: Case, order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DirectStepper, "reorder", lambda self, best: self.look_up(order))
+    model, tokens, source = decoder(case), some_ids(3, 12), some_source(case, 3)
+    for ours, theirs in zip(
+        walk(stepper_of(model), tokens, source), walk(model, tokens, source), strict=True
+    ):
+        assert gap(ours, theirs) < TOLERANCE
+
+
+def test_weights_are_copied_only_for_many_steps_of_one_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(direct, "COPY_AFTER", 3)
+    _, stepper, _ = fresh()
+    state, states = stepper.start(1, 20), stepper.start(2, 20)
+    one, two = torch.ones(1, 1, dtype=torch.long), torch.ones(2, 1, dtype=torch.long)
+    orders = []
+    for tokens in (one, one, one, two, one, two, two, two, one):
+        stepper.step(tokens, state if tokens is one else states)
+        orders.append(stepper.order)
+    assert orders == ["own"] * 2 + ["for a row"] * 5 + ["for rows"] * 2
+    stepper.start(1, 20)
+    assert stepper.order == "for rows"  # no weight has changed
 
 
 def own_steps(model: Decoder) -> list[int]:

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clearhead.decoding.engine import Stepper
+from clearhead.decoding.products import Order, Product, product, product_of, stamp
 from clearhead.layers.attention import Attention
 from clearhead.layers.blocks import Block
 from clearhead.layers.cache import State
@@ -24,9 +25,10 @@ from clearhead.layers.positions import rotate
 from clearhead.layers.residual import Both, Post, Residual
 from clearhead.layers.sites import listener
 from clearhead.models.decoder import Decoder
+from clearhead.models.heads import LanguageHead
 from clearhead.models.stack import Stack
 
-linear = F.linear
+COPY_AFTER = 32  # steps of one kind: a copy of the weights in a better order would have paid by then
 
 
 @dataclass
@@ -60,15 +62,32 @@ class DirectStepper:
 
     def __init__(self, model: Decoder) -> None:
         self.model, self.stack = model, model.decoder
+        self.stamp: list[tuple[int, int, float]] = []
+        self.order: Order = "own"
+        self.others = 0  # steps in a row for which another order is better
 
     def start(
         self, batch: int, capacity: int, source: Tensor | None = None, source_counts: Tensor | None = None
     ) -> State:
-        """An empty state; the weights are looked up anew, whatever was done to the model since."""
-        blocks = [block for block in self.stack.blocks if isinstance(block, Block)]
-        self.sublayers = [part for i, block in enumerate(blocks) for part in sublayers(block, i)]
-        self.norm = direct_norm(self.stack.norm)
+        """An empty state; weights that were changed since are looked up anew."""
+        if (now := stamp(self.model)) != self.stamp:
+            self.stamp = now
+            self.look_up("own")
         return self.model.start(batch, capacity, source, source_counts)
+
+    @torch.no_grad()
+    def look_up(self, order: Order) -> None:
+        """Finds the weights of every sublayer, and copies them where another order is asked for."""
+        self.order, self.others = order, 0
+        blocks = [block for block in self.stack.blocks if isinstance(block, Block)]
+        self.sublayers = [part for i, block in enumerate(blocks) for part in sublayers(block, i, order)]
+        self.norm, self.head = direct_norm(self.stack.norm), direct_head(self.model.head, order)
+
+    def reorder(self, best: Order) -> None:
+        """Copies the weights once it is likely to be worth it."""
+        self.others = self.others + 1 if best != self.order else 0
+        if self.others >= COPY_AFTER:
+            self.look_up(best)
 
     @torch.no_grad()
     def step(self, tokens: Tensor, state: State, counts: Tensor | None = None, last: bool = False) -> Tensor:
@@ -78,12 +97,13 @@ class DirectStepper:
         is_usual = counts is None and tokens.shape == (len(lengths), 1) and max(lengths) < cache.capacity
         if not is_usual or cache.is_ring or listener() is not None:
             return self.model.step(tokens, state, counts, last)
+        self.reorder("for a row" if len(lengths) == 1 else "for rows")
         now = begin(state, self.stack, lengths)
         X = embed(self.stack, tokens, now.at)[:, 0]
         for sublayer in self.sublayers:
             X = sublayer(X, now)
         cache.lengths = cache.lengths + 1
-        return self.model.head.forward(self.norm(X)[:, None])
+        return self.head(self.norm(X))[:, None]
 
 
 def begin(state: State, stack: Stack, lengths: list[int]) -> Now:
@@ -111,12 +131,12 @@ def embed(stack: Stack, tokens: Tensor, at: Tensor) -> Tensor:
     return stack.embedding_norm.forward(X if P is None else X + P.to(X.dtype))
 
 
-def sublayers(block: Block, i: int) -> list[Sublayer]:
+def sublayers(block: Block, i: int, order: Order) -> list[Sublayer]:
     """The sublayers of block i in their order, each with the stream it adds to."""
-    parts = [placed(block.add_self, direct_self(block.self, i))]
+    parts = [placed(block.add_self, direct_self(block.self, i, order))]
     if block.cross is not None and block.add_cross is not None:
-        parts.append(placed(block.add_cross, direct_cross(block.cross, i)))
-    return [*parts, placed(block.add_ffn, direct_feedforward(block.ffn))]
+        parts.append(placed(block.add_cross, direct_cross(block.cross, i, order)))
+    return [*parts, placed(block.add_ffn, direct_feedforward(block.ffn, order))]
 
 
 def placed(residual: Residual, sublayer: Sublayer) -> Sublayer:
@@ -141,40 +161,35 @@ def direct_norm(norm: Norm) -> Callable[[Tensor], Tensor]:
     return norm.forward
 
 
-def weights(matrix: nn.Module) -> tuple[Tensor, Tensor | None]:
-    """W and b of a linear layer."""
-    assert isinstance(matrix, nn.Linear)
-    return matrix.weight, matrix.bias
+def direct_head(head: nn.Module, order: Order) -> Product:
+    """The logits (b, vocabulary) of vectors (b, d)."""
+    if not isinstance(head, LanguageHead) or head.transform is not None or head.soft_cap is not None:
+        return lambda X: head.forward(X[:, None])[:, 0]
+    W, scale = product(head.table.weight, head.bias, order), head.scale
+    return W if scale == 1 else lambda X: W(X * scale)
 
 
-def together(matrices: list[tuple[Tensor, Tensor | None]]) -> tuple[Tensor, Tensor | None]:
-    """Matrices with the same inputs as one, a copy: one product costs less than three."""
-    rows = [W for W, _ in matrices]
-    if all(b is None for _, b in matrices):
-        return torch.cat(rows), None
-    return torch.cat(rows), torch.cat([W.new_zeros(len(W)) if b is None else b for W, b in matrices])
-
-
-def direct_feedforward(ffn: FeedForward) -> Sublayer:
+def direct_feedforward(ffn: FeedForward, order: Order) -> Sublayer:
     """W_2 f(W_1 x + b_1) + b_2, with a gate where there is one."""
-    f, one, two = ffn.activation, weights(ffn.W_1), weights(ffn.W_2)
+    f = ffn.activation
+    one, two = product_of(ffn.W_1, order=order), product_of(ffn.W_2, order=order)
     if isinstance(ffn, Gated):
-        gate = weights(ffn.W_g)
-        return lambda X, now: linear(f(linear(X, *gate)) * linear(X, *one), *two)
-    return lambda X, now: linear(f(linear(X, *one)), *two)
+        gate = product_of(ffn.W_g, order=order)
+        return lambda X, now: two(f(gate(X)) * one(X))
+    return lambda X, now: two(f(one(X)))
 
 
-def direct_self(attention: Attention, i: int) -> Sublayer:
+def direct_self(attention: Attention, i: int, order: Order) -> Sublayer:
     """softmax(Q Kᵀ) V over the cache of block i, joined by W_o."""
     h, g, d_k, scale = attention.h, attention.g, attention.size.d_k, attention.similarity.scale
-    qkv = together([weights(W) for W in (attention.W_q, attention.W_k, attention.W_v)])
-    o, sizes = weights(attention.W_o), [h * d_k, g * d_k, g * d_k]
+    qkv = product_of(attention.W_q, attention.W_k, attention.W_v, order=order)
+    o, sizes = product_of(attention.W_o, order=order), [h * d_k, g * d_k, g * d_k]
     norm_q, norm_k, activation = attention.norm_q, attention.norm_k, attention.activation
     is_plain = isinstance(activation, nn.Identity) and isinstance(norm_q, nn.Identity)
 
     def look(X: Tensor, now: Now) -> Tensor:
         b = now.b
-        Q, K, V = linear(X, *qkv).split(sizes, dim=1)
+        Q, K, V = qkv(X).split_with_sizes(sizes, 1)
         Q, K, V = Q.view(b, h, 1, d_k), K.view(b, g, 1, d_k), V.view(b, g, 1, d_k)
         if not is_plain:
             Q, K, V = norm_q(activation(Q)), norm_k(activation(K)), activation(V)
@@ -182,14 +197,14 @@ def direct_self(attention: Attention, i: int) -> Sublayer:
             Q, K = rotate(Q, now.angles), rotate(K, now.angles)
         K, V = extend(now.state.cache.K[i], K, now), extend(now.state.cache.V[i], V, now)
         H = F.scaled_dot_product_attention(Q, K, V, now.mask, scale=scale, enable_gqa=h != g)
-        return linear(H.view(b, h * d_k), *o)
+        return o(H.view(b, h * d_k))
 
     return look
 
 
 def extend(X: Tensor, new: Tensor, now: Now) -> Tensor:
     """Writes new keys or values (b, g, 1, d_k) into their slots; all that the queries may look at."""
-    X = X if len(X) == now.b else X.narrow(0, 0, now.b)
+    X = X if X.shape[0] == now.b else X.narrow(0, 0, now.b)
     if now.is_even:
         X.narrow(2, now.m - 1, 1).copy_(new)
     else:
@@ -197,17 +212,17 @@ def extend(X: Tensor, new: Tensor, now: Now) -> Tensor:
     return X.narrow(2, 0, now.m)
 
 
-def direct_cross(attention: Attention, i: int) -> Sublayer:
+def direct_cross(attention: Attention, i: int, order: Order) -> Sublayer:
     """softmax(Q Kᵀ) V over the source, joined by W_o."""
     h, g, d_k, scale = attention.h, attention.g, attention.size.d_k, attention.similarity.scale
-    q, o = weights(attention.W_q), weights(attention.W_o)
+    q, o = (product_of(W, order=order) for W in (attention.W_q, attention.W_o))
     norm_q, activation = attention.norm_q, attention.activation
 
     def look(X: Tensor, now: Now) -> Tensor:
         assert now.state.memory is not None
-        Q = norm_q(activation(linear(X, *q)).view(now.b, h, 1, d_k))
+        Q = norm_q(activation(q(X)).view(now.b, h, 1, d_k))
         K, V = now.state.memory.keys_values[i]
         H = F.scaled_dot_product_attention(Q, K, V, now.mask_of_source, scale=scale, enable_gqa=h != g)
-        return linear(H.view(now.b, h * d_k), *o)
+        return o(H.view(now.b, h * d_k))
 
     return look
