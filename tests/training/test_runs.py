@@ -10,11 +10,8 @@ from safetensors.torch import load_file
 
 from clearhead import checkpoint as folder
 from clearhead.config.run import RunConfig
-from clearhead.errors import ConfigError
-from clearhead.models.build import build
-from clearhead.training.begin import take_weights
 from clearhead.training.history import History, read_log
-from clearhead.training.runs import Run, make_run
+from clearhead.training.runs import make_run
 from clearhead.training.trainer import EvaluationRecord, StepRecord
 from tests.training.small import small_run
 from tests.training.test_snapshots import facts
@@ -149,43 +146,3 @@ def test_the_numbers_of_the_best_model_are_kept(tmp_path: Path) -> None:
     assert quality is not None
     assert quality["split"] == "test"
     assert json.loads((run.out / "quality.json").read_text()) == json.loads(json.dumps(quality))
-
-
-# Starting from another model.
-
-
-def test_weights_that_fit_are_taken_and_a_new_head_keeps_its_own(tmp_path: Path) -> None:
-    first = make_run(configured("masked-language-model", tmp_path / "a"), tmp_path / "first")
-    list(first.train())
-    config = configured("classify", tmp_path / "b", init_from=str(tmp_path / "first" / "last"))
-    second = make_run(config, tmp_path / "second")
-    fresh = dict(build(second.model.config, config.training.seed).named_parameters())
-    old = dict(folder.load(tmp_path / "first" / "last").module.named_parameters())
-    taken = [name for name in fresh if name in old]
-    assert any("blocks" in name for name in taken)
-    assert "head.out.weight" not in taken
-    for name, weight in second.model.named_parameters():
-        assert torch.equal(weight, old[name] if name in old else fresh[name])
-
-
-def test_a_model_to_start_from_says_how_large_the_new_one_is(tmp_path: Path) -> None:
-    first = make_run(configured("masked-language-model", tmp_path / "a"), tmp_path / "first")
-    list(first.train())
-    config = configured("classify", tmp_path / "b", init_from=str(tmp_path / "first" / "last"))
-    larger = config.model.replace(d=2 * first.model.config.d, dropout=0.3, pool="first")
-    second = make_run(config.replace(model=larger), tmp_path / "second")
-    found, given = second.config.model, first.model.config
-    assert (found.d, found.context, found.vocabulary) == (given.d, given.context, given.vocabulary)
-    assert (found.dropout, found.pool, found.head) == (0.3, "first", "classifier")
-
-
-def test_a_model_of_other_sizes_to_start_from_is_refused(tmp_path: Path) -> None:
-    run: Run = small_run("translate", tmp_path)
-    other = build(run.model.config.replace(d=12, d_k=None, d_ff=None))
-    before = {name: weight.clone() for name, weight in run.model.named_parameters()}
-    with pytest.raises(ConfigError) as caught:
-        take_weights(run.model, other)
-    assert str(caught.value) == (
-        "training.init_from holds no weight that fits this model.\nUse the same d, h and blocks in [model]."
-    )
-    assert all(torch.equal(weight, before[name]) for name, weight in run.model.named_parameters())

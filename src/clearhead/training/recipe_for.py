@@ -15,11 +15,14 @@ import torch
 
 from clearhead.checkpoint import find, read_config
 from clearhead.config.data import DataConfig, anchor
+from clearhead.config.model import ModelConfig
 from clearhead.config.run import KINDS, RunConfig, Task
 from clearhead.config.tokenizer import BYTES, SPECIALS
+from clearhead.config.training import TrainingConfig
 from clearhead.errors import DataError
-from clearhead.text.examples import Example, Kind, Labelled
+from clearhead.text.examples import Conversation, Example, Kind, Labelled
 from clearhead.text.held_out import split_of
+from clearhead.training.begin import begun_from, gentle_settings
 from clearhead.training.survey import Survey, guessed_columns, survey_of, texts_of
 
 MINUTES = 10.0
@@ -48,17 +51,8 @@ BATCHES = (
 HEAD, MOST_CONTEXT = 32, 512
 ALL_STACKS = ("encoder_blocks", "decoder_blocks")
 STACKS = {"language-model": ("decoder_blocks",), "translate": ALL_STACKS}
-NOT_TAKEN = (
-    "shape",
-    "vocabulary",
-    "source_vocabulary",
-    "head",
-    "classes",
-    "pool",
-    "pool_dense",
-    "dropout",
-    "context",
-)
+# What the data and the time say of a model that starts from another.
+NOT_TAKEN = {"vocabulary", "source_vocabulary", "head", "classes", "dropout"}
 FEW_CHARACTERS = 50_000  # below it there is too little text to learn pieces from
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)  # of the data to hold out
 SEEDS = range(1, 40)
@@ -140,7 +134,8 @@ def recipe_for(
     hold_out(choices, task, survey)
     asked = minutes or choices.get("training.minutes") or MINUTES
     machine = Machine.here(asked, choices.get("training.device"), choices.get("training.threads"))
-    cut_text(choices, task, survey)
+    if choices.get("training.init_from") is None:  # a model brings its tokenizer
+        cut_text(choices, task, survey)
     Sizing(choices, task, survey, machine).choose()
     return RunConfig.model_validate({"task": task} | choices.table), choices.reasons
 
@@ -288,15 +283,21 @@ class Sizing:
 
     def begin_with(self, folder: Path) -> None:
         """Takes the settings of a model that training starts from, so that its weights fit."""
-        given = read_config(find(folder)).model_dump(mode="json", exclude_defaults=True)
-        own = {f"model__{key}": value for key, value in given.items() if key not in NOT_TAKEN}
+        given = begun_from(read_config(find(folder)), ModelConfig(), self.task)
+        names = {*given.model_dump(exclude_defaults=True), "d", "h", "context", *ALL_STACKS} - NOT_TAKEN
+        own = {f"model__{key}": value for key, value in given.model_dump(mode="json").items() if key in names}
         self.choices.choose(f"those of {folder}, so that its weights fit", **own)
-        slow = {"training__learning_rate": 5e-4, "training__matrix_rate": 5e-3}
-        self.choices.choose("small steps, which keep what the model knows", **slow)
+        training = TrainingConfig.model_validate(self.choices.table["training"])
+        gentle = {f"training__{key}": value for key, value in gentle_settings(training).items()}
+        self.choices.choose("gentle steps, which keep what the model knows", **gentle)
+        self.vocabulary = given.vocabulary
+        self.packing = characters_per_token("bpe", self.vocabulary)
+        self.tokens = max(1.0, self.survey.characters / self.packing)
 
     def context(self) -> None:
         """Chooses how many tokens the model sees at once."""
-        if KINDS[self.task] == "text":
+        are_texts = KINDS[self.task] == "text" and not isinstance(self.survey.examples[0], Conversation)
+        if are_texts:
             amount = self.survey.characters
             tokens = 64 if amount < FEW_CHARACTERS else 128 if amount < 10 * FEW_CHARACTERS else 256
             self.choices.choose("how far back it looks", model__context=tokens)

@@ -18,6 +18,7 @@ from clearhead.errors import DataError
 from clearhead.text.examples import Example, Kind, Labelled, Pair
 from clearhead.text.formats import extension
 from clearhead.text.lines import File
+from clearhead.text.records import is_conversation
 from clearhead.text.scan import FIELDS
 from clearhead.text.sources import read
 
@@ -109,7 +110,7 @@ def guessed_columns(source: object, kind: Kind) -> tuple[list[str], str] | None:
     rows = list(islice(records_of(source), MOST_ROWS)) if Path(source).is_file() else []
     rows = rows[:: max(1, len(rows) // ROWS)]  # from all over the file: it may be sorted by label
     names = [name for name in (rows[0] if rows else {}) if all(name in row for row in rows)]
-    if len(rows) < 2 or set(FIELDS[kind]) <= set(names):
+    if len(rows) < 2 or set(FIELDS[kind]) <= set(names) or (kind == "text" and is_conversation(rows[0])):
         return None
     texts = [name for name in names if all(isinstance(row[name], str) for row in rows)]
     texts.sort(key=lambda name: -sum(len(row[name]) for row in rows))
