@@ -15,6 +15,7 @@ from torch.optim import AdamW, Optimizer
 from clearhead.config.training import TrainingConfig
 from clearhead.models.stack import Stack
 from clearhead.training.adapters import adapters_of
+from clearhead.training.shares import shared_out
 
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)  # drive singular values from (0, 1] to about 1 in five rounds
 ROUNDS = 5
@@ -44,7 +45,7 @@ class Muon(Optimizer):
                 if weight.grad is not None:
                     shapes.setdefault(weight.shape, []).append(weight)
             for shape, weights in shapes.items():
-                U = orthogonal(torch.stack([self.push(weight, group["momentum"]) for weight in weights]))
+                U = shared_out(orthogonal, [self.push(weight, group["momentum"]) for weight in weights])
                 # A tall matrix writes into more directions than it reads from: it may take larger steps.
                 rate = group["lr"] * max(1.0, shape[0] / shape[1]) ** 0.5
                 for weight, change in zip(weights, U, strict=True):

@@ -9,7 +9,7 @@ Progress lines, `log.jsonl`, plots and checkpoints are readers of the same recor
 import math
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -24,10 +24,14 @@ from clearhead.data.prepare import Prepared
 from clearhead.errors import TrainingError
 from clearhead.models.build import Model
 from clearhead.models.stack import Stack
+from clearhead.training.adapters import merged
 from clearhead.training.averages import make_average
+from clearhead.training.distributed import rank, ranks
 from clearhead.training.losses import logits_of, loss_of, training_loss
 from clearhead.training.optimizers import make_optimizers, set_rate
+from clearhead.training.parallel import make_parallel
 from clearhead.training.schedules import make_schedule
+from clearhead.training.shares import total, whole
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class EvaluationRecord:
 
 
 Record = StepRecord | EvaluationRecord
+APART = 1_000_003  # between the seeds of two ranks, so that they drop different numbers
 
 
 class Trainer:
@@ -67,8 +72,9 @@ class Trainer:
         self.device = pick_device(self.training.device)
         if self.training.threads is not None:
             torch.set_num_threads(self.training.threads)
-        torch.manual_seed(self.training.seed)
-        self.model = model.to(self.device).train()
+        torch.manual_seed(self.training.seed + APART * rank())
+        self.parallel = make_parallel(model, self.training, self.device)
+        self.model = self.parallel.model.train()
         self.optimizers = make_optimizers(self.model, self.training)
         t = self.training
         self.schedule = make_schedule(t.schedule, steps, t.warmup, t.decay, t.final_rate)
@@ -84,10 +90,12 @@ class Trainer:
         self.position, self.step, self.seconds = Position(), 0, 0.0
         self.skipped = self.skipped_in_a_row = 0
         self.is_stopping = False  # whoever sets it ends the loop after the step that is running
+        self.is_ending = False  # some rank's was set before the last step, so that all end at the same one
         self.best_loss, self.evaluations_since_best = math.inf, 0
         if t.recompute:
             recompute_blocks(self.model)
-        self.forward = torch.compile(self.model) if should_compile(t, self.device) else self.model
+        is_compiled = should_compile(t, self.device)
+        self.forward = torch.compile(self.parallel.forward) if is_compiled else self.parallel.forward
 
     @property
     def evaluate_every(self) -> int:
@@ -104,7 +112,12 @@ class Trainer:
         """Whether there is nothing more to do: all steps are done, or someone or the evaluations ended it."""
         patience = self.training.patience
         is_worse = patience is not None and self.evaluations_since_best >= patience
-        return self.step >= self.steps or self.is_stopping or is_worse
+        return self.step >= self.steps or self.stops or is_worse
+
+    @property
+    def stops(self) -> bool:
+        """Whether someone has ended the run before its last step."""
+        return self.is_ending if ranks() > 1 else self.is_stopping
 
     def evaluates_at(self, step: int) -> bool:
         """Whether an evaluation follows a step."""
@@ -113,7 +126,7 @@ class Trainer:
     def records_at(self, step: int) -> bool:
         """Whether a record follows a step: what is logged, evaluated or kept has one, and the last step."""
         is_due = step % self.training.log_every == 0 or step % self.checkpoint_every == 0
-        return is_due or self.evaluates_at(step) or step == self.steps or self.is_stopping
+        return is_due or self.evaluates_at(step) or step == self.steps or self.stops
 
     def is_last_of_step(self, record: Record) -> bool:
         """Whether no other record of the same step follows: only then is the state that of a whole step."""
@@ -135,18 +148,25 @@ class Trainer:
                     window.restart()
 
     def update(self, batch: Batch) -> tuple[float, float]:
-        """One step: the sum of −log P over the batch, and the norm of the gradient before clipping."""
-        training, nats = self.training, 0.0
-        parts = min(training.accumulate, batch.rows)
+        """One step: the sum of −log P over the batch, and the norm of the gradient before clipping.
+
+        The batch is that of all ranks. Gradients leave as the mean over the ranks, so each gives its loss as often
+        as there are ranks.
+        """
+        training, nats, count = self.training, 0.0, ranks()
+        parts = min(training.accumulate, -(-batch.rows // count))
         for part in range(parts):
-            rows = batch if parts == 1 else batch.share(part, parts)
-            with self.autocast():
-                logits = logits_of(self.model, rows, self.forward)
-            total, plain = training_loss(logits, rows, training.label_smoothing)
-            (total / max(1, batch.total)).backward()
+            rows = batch if parts * count == 1 else batch.share(part * count + rank(), parts * count)
+            with self.parallel.part(is_last=part == parts - 1):
+                with self.autocast():
+                    logits = logits_of(self.model, rows, self.forward)
+                loss, plain = training_loss(logits, rows, training.label_smoothing)
+                (loss * count / max(1, batch.total)).backward()
             nats += float(plain)
+        nats, ending = total(self.device, nats, self.is_stopping)
+        self.is_ending = bool(ending)
         weights = [weight for weight in self.model.parameters() if weight.grad is not None]
-        norm = float(torch.nn.utils.clip_grad_norm_(weights, training.clip or math.inf))
+        norm = self.clip(weights)
         is_sound = math.isfinite(norm) and math.isfinite(nats)
         if is_sound:
             set_rate(self.optimizers, self.schedule(self.step))
@@ -159,6 +179,12 @@ class Trainer:
         if not is_sound:
             self.skip(nats, norm)
         return nats, norm
+
+    def clip(self, weights: list[torch.nn.Parameter]) -> float:
+        """Bounds the norm of all gradients together, and gives what it was before."""
+        norm = whole(torch.nn.utils.get_total_norm([weight.grad for weight in weights]))  # type: ignore[misc]
+        torch.nn.utils.clip_grads_with_norm_(weights, self.training.clip or math.inf, norm)
+        return float(norm)
 
     def skip(self, nats: float, norm: float) -> None:
         """Leaves weights and averages as they are; too many in a row end the run with advice."""
@@ -204,6 +230,14 @@ class Trainer:
         self.evaluations_since_best = 0 if is_best else self.evaluations_since_best + 1
         return EvaluationRecord(self.step, loss, predictions, right / max(1, predictions), is_best)
 
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """The weights to keep and to show, in the whole model: averages and adapters in their place. For all ranks."""
+        with self.average.applied():
+            self.parallel.gather()
+            with merged(self.parallel.whole):
+                yield
+
 
 class Window:
     """The steps since the last record."""
@@ -246,19 +280,24 @@ class Window:
         )
 
 
-@torch.inference_mode()
+@torch.no_grad()  # what comes together in inference mode could not learn any more
 def validate(
     model: Model, batches: Batches, device: torch.device, steps: Iterable[int] | None = None
 ) -> tuple[float, int, int]:
-    """Mean −log P over batches, of how many predictions, and the right ones; a batch at a time is in memory."""
+    """Mean −log P over batches, of how many predictions, and the right ones; a batch at a time is in memory.
+
+    Each rank reads its rows of every batch.
+    """
     was_training = model.training
     model.eval()
     nats, predictions, right = 0.0, 0, 0
     for step in range(batches.count()) if steps is None else steps:
-        batch = batches.at(Position(0, step)).to(device)
+        batch = batches.at(Position(0, step), rank(), ranks()).to(device)
         loss = loss_of(logits_of(model, batch), batch)
         nats, predictions, right = nats + float(loss.total), predictions + loss.count, right + loss.right
     model.train(was_training)
+    nats, *counts = total(device, nats, predictions, right)
+    predictions, right = map(int, counts)
     return nats / predictions if predictions else math.nan, predictions, right
 
 
@@ -281,7 +320,10 @@ def pick_precision(training: TrainingConfig, device: torch.device) -> str:
 
 def should_compile(training: TrainingConfig, device: torch.device) -> bool:
     """Whether to compile the forward pass."""
-    return training.compile == "on" or (training.compile == "auto" and device.type == "cuda")
+    is_sharded = training.parallel == "fsdp" and ranks() > 1
+    return training.compile == "on" or (
+        training.compile == "auto" and device.type == "cuda" and not is_sharded
+    )
 
 
 def recompute_blocks(model: Model) -> None:
