@@ -48,11 +48,15 @@ def encode_prompt(tokenizer: Tokenizer, text: str) -> list[int]:
     return [*tokenizer.encode(first), *(ids[:-1] if messages[-1].role == ANSWER else ids)]
 
 
-def spelled(tokenizer: Tokenizer, messages: Sequence[Message]) -> str:
-    """Messages as a prompt spells them, with this tokenizer's own markers."""
-    return "".join(
-        f"{tokenizer.spelling(marker_of(tokenizer, message.role))}{message.content}" for message in messages
+def first_question(tokenizer: Tokenizer, conversation: Conversation) -> tuple[str, str]:
+    """A prompt, with this tokenizer's own markers, for the first answer of a conversation; and that answer."""
+    roles = [message.role for message in conversation.messages]
+    first = roles.index(ANSWER)
+    said = "".join(
+        f"{tokenizer.spelling(marker_of(tokenizer, message.role))}{message.content}"
+        for message in conversation.messages[:first]
     )
+    return f"{said}{tokenizer.spelling(marker_of(tokenizer, ANSWER))}", conversation.messages[first].content
 
 
 def marker_of(tokenizer: Tokenizer, role: Role) -> int:

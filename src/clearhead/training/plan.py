@@ -24,6 +24,7 @@ from clearhead.data.batches import Position
 from clearhead.data.prepare import Prepared
 from clearhead.errors import ConfigError
 from clearhead.models.build import SHAPES, Model
+from clearhead.training.adapters import make_learnable
 from clearhead.training.disk import free_room, seconds_to_save, size, used_room
 from clearhead.training.trainer import Trainer, pick_device
 
@@ -78,6 +79,7 @@ def check_size(settings: ModelConfig, training: TrainingConfig) -> None:
     """Refuses a model whose weights alone do not fit, before any memory is taken for them."""
     with torch.device("meta"):
         model = SHAPES[settings.shape](settings)
+    make_learnable(model, training)
     check_fits(training, lasting_bytes(training, model), free_memory(training.device), 0)
 
 
