@@ -11,10 +11,10 @@ WORKERS ?= 2
 PYTEST  := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check notes docs bench clean browser
+.PHONY: help demo test check notes docs bench torture clean browser
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.core ## Run the main job end to end, as far as it exists
 	@$(BIN)/clearhead demo
@@ -39,6 +39,9 @@ bench: $(VENV)/.full ## Run every script of benchmarks/
 	@for script in $$(grep -l __main__ benchmarks/*.py); do \
 	    echo "$$script"; $(BIN)/python $$script || exit 1; \
 	done
+
+torture: $(VENV)/.core ## Kill a run fifty times, and see that it ends as if nobody had
+	@$(BIN)/python benchmarks/torture.py $(OPTIONS)
 
 clean: ## Remove .venv and everything that is made from the sources
 	rm -rf $(VENV) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
