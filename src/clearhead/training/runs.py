@@ -61,6 +61,7 @@ class Run:
     history: History = field(default_factory=History)
     quality: dict[str, Any] | None = None  # of the best model, once it is evaluated
     is_done: bool = False
+    is_stopping: bool = False  # somebody has asked it to
     trainer: Trainer | None = None
     attention: Attention | None = None  # of the newest evaluation
 
@@ -119,6 +120,7 @@ class Run:
         if resume:
             snapshots.restore_newest(kept, trainer)
         self.history = cut_log(self.out / LOG, trainer.step if resume else -1)
+        trainer.is_stopping = self.is_stopping
         return trainer
 
     def finish(self, trainer: Trainer) -> None:
@@ -143,6 +145,7 @@ class Run:
 
     def stop(self) -> None:
         """Ends training after the step that is running, with a checkpoint to go on from."""
+        self.is_stopping = True
         if self.trainer is not None:
             self.trainer.is_stopping = True
 
