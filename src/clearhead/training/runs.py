@@ -30,7 +30,8 @@ from clearhead.decoding.generate import Generator
 from clearhead.decoding.read import Reader
 from clearhead.inspection.figures import Attention, attention_of
 from clearhead.models.build import Model, build
-from clearhead.text.examples import Example, Labelled, Pair, Text
+from clearhead.text.conversations import first_question
+from clearhead.text.examples import Conversation, Example, Labelled, Pair, Text
 from clearhead.text.sources import read_split
 from clearhead.training import snapshots
 from clearhead.training.begin import begin
@@ -157,17 +158,17 @@ class Run:
         """Keeps the best model, and lets the model try some held-out texts."""
         if record.is_best:
             self.keep("best", trainer)
-        with trainer.average.applied():
+        with trainer.shown():
             return self.samples(record.step)
 
     def keep(self, name: str, trainer: Trainer) -> None:
         """Writes the model folder of this name."""
-        with trainer.average.applied():
+        with trainer.shown():
             folder.save(self.out / name, replace(self.checkpoint, card=card_of(self, name)))
 
     def report(self, trainer: Trainer) -> None:
         """Writes report.html, with the attention of a text as it is now."""
-        with trainer.average.applied(), self.at_rest():
+        with trainer.shown(), self.at_rest():
             self.attention = self.look()
         write_report(self)
 
@@ -230,13 +231,23 @@ class Run:
         return self.quality
 
 
-def sample_text(run: Run, count: int) -> list[tuple[str, str]]:
-    """What a language model writes from nothing."""
+def sample_text(run: Run, count: int) -> list[tuple[str, ...]]:
+    """What a language model writes from nothing, or answers where it learns from conversations."""
+    if talks := [example for example in run.held_out[:count] if isinstance(example, Conversation)]:
+        return sample_answers(run, talks)
     room = min(120, (run.config.model.context or 122) - 2)
     settings = run.config.decoding.replace(max_tokens=max(1, room))
     generator = Generator(run.checkpoint)
     written = (generator.write([""], settings.replace(seed=seed))[0] for seed in range(1, count + 1))
     return [("", best[0].text) for best in written]
+
+
+def sample_answers(run: Run, talks: list[Conversation]) -> list[tuple[str, ...]]:
+    """What begins some conversations, and how the model answers, greedily."""
+    asked = [first_question(run.data.tokenizers.target, talk) for talk in talks]
+    settings = run.config.decoding.replace(beam=1, temperature=0.0, n_best=1, max_tokens=100)
+    written = Generator(run.checkpoint).write([prompt for prompt, _ in asked], settings)
+    return [(prompt, best[0].text, answer) for (prompt, answer), best in zip(asked, written, strict=True)]
 
 
 def sample_translations(run: Run, count: int) -> list[tuple[str, str, str]]:
