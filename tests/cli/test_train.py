@@ -16,6 +16,7 @@ from clearhead.cli.request import default_folder, find_request, name_of, parted
 from clearhead.config.run import RunConfig
 from clearhead.errors import ClearheadError, ConfigError
 from clearhead.training.history import read_log
+from clearhead.training.snapshots import read, snapshots
 from tests.training.small import small_config
 
 
@@ -130,6 +131,15 @@ def test_going_on_where_nothing_is_begins(recipe: str) -> None:
     assert (request.out, request.resume) == (Path("new"), False)
 
 
+def test_a_run_that_was_killed_as_it_began_can_begin_again(recipe: str) -> None:
+    Path("new").mkdir()
+    Path("new/.recipe.toml.new").write_text("task =")
+    for resume in (False, True):
+        assert find_request([recipe], {}, Path("new"), resume, None).resume is False
+    done(recipe, "--out", "new", "--training.steps", "2")
+    assert not [path.name for path in Path("new").iterdir() if path.name.startswith(".")]
+
+
 def test_a_run_keeps_its_length_when_it_goes_on(recipe: str) -> None:
     done(recipe)
     assert "keeps its number of steps" in str(run(recipe, "--resume", "--minutes", "1").exception)
@@ -193,38 +203,41 @@ def test_runs_are_named_after_recipes_and_files() -> None:
     assert default_folder("b", resume=True) == Path("runs/b")
 
 
+def started(recipe: str, *settings: str) -> "subprocess.Popen[bytes]":
+    """A long run in a process of its own, that has logged its first steps; it speaks into the file `err`."""
+    words = ["train", recipe, "--training.steps", "100000", "--training.threads", "1", *settings]
+    command = [sys.executable, "-c", "from clearhead.cli.main import main; main()", *words]
+    with Path("err").open("w") as err, Path("out").open("w") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=err, env=os.environ)
+    log = Path("runs/tiny/log.jsonl")
+    while process.poll() is None and not (log.exists() and log.stat().st_size):
+        time.sleep(0.05)
+    return process
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_from_outside_leaves_a_checkpoint_and_says_how_to_go_on(number: int, recipe: str) -> None:
-    settings = [
-        "--training.steps",
-        "100000",
-        "--training.evaluate_every",
-        "100000",
-        "--training.checkpoint_every",
-        "100000",
-        "--training.threads",
-        "1",
-    ]
-    command = [
-        sys.executable,
-        "-c",
-        "from clearhead.cli.main import main; main()",
-        "train",
-        recipe,
-        *settings,
-    ]
-    with Path("err").open("w") as err, Path("out").open("w") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=err, env=os.environ)
-        log = Path("runs/tiny/log.jsonl")
-        while process.poll() is None and not (log.exists() and log.stat().st_size):
-            time.sleep(0.1)
-        time.sleep(0.5)
-        process.send_signal(number)
-        assert process.wait(60) == 128 + number
+    process = started(recipe, "--training.evaluate_every=100000", "--training.checkpoint_every=100000")
+    process.send_signal(number)
+    assert process.wait(600) == 128 + number
     said = Path("err").read_text()
     assert "Go on with: clearhead train runs/tiny --resume" in said
     assert "Traceback" not in said
-    kept = [path.name for path in Path("runs/tiny/checkpoints").iterdir()]
-    assert len(kept) == 1
-    assert f"Stopped after step {int(kept[0].removeprefix('step-')):,} of 100,000" in said
+    (kept,) = Path("runs/tiny/checkpoints").iterdir()
+    assert f"Stopped after step {int(kept.name.removeprefix('step-')):,} of 100,000" in said
+
+
+@pytest.mark.slow
+def test_a_second_one_leaves_at_once_and_harms_nothing(recipe: str) -> None:
+    """Evaluations that take their time keep the first one waiting."""
+    process = started(recipe, "--training.evaluate_every=1", "--training.checkpoint_every=1")
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.01)
+    assert process.wait(600) == 130
+    said = Path("err").read_text()
+    assert "Go on with: clearhead train runs/tiny --resume" in said
+    assert "Traceback" not in said
+    for place in snapshots(Path("runs/tiny/checkpoints")):
+        read(place)

@@ -27,6 +27,11 @@ class Request:
     resume: bool = False
     reasons: list[str] = field(default_factory=list)
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether there is a run to go on with."""
+        return (self.out / RECIPE).is_file()
+
 
 def parted(arguments: Iterable[str]) -> tuple[list[str], dict[str, str]]:
     """Words and settings of a command line, in any order: `book.txt --model.d 64` or `--model.d=64 book.txt`."""
@@ -130,8 +135,10 @@ def default_folder(name: str, resume: bool) -> Path:
 
 
 def is_taken(folder: Path) -> bool:
-    """Whether something stands there already."""
-    return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+    """Whether something stands there already; half a recipe, of a run killed as it began, is nothing."""
+    if not folder.is_dir():
+        return folder.exists()
+    return any(path.name != f".{RECIPE}.new" for path in folder.iterdir())
 
 
 def check_free(folder: Path) -> None:

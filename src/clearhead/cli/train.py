@@ -60,6 +60,7 @@ def train(
     # Where stdout belongs to one JSON object, what people read goes to stderr.
     console = Console(stderr=json, soft_wrap=True, highlight=False)
     words, overrides = parted([what, *context.args])
+    request: Request | None = None
     try:
         request = find_request(words, overrides, out, resume, minutes)
         run = prepared(request)
@@ -72,7 +73,10 @@ def train(
             show_result(console, run)
             show_next(console, run)
     except KeyboardInterrupt:
-        print("\nStopped.", file=sys.stderr)
+        way_on = (
+            f"\nGo on with: clearhead train {request.out} --resume" if request and request.is_begun else ""
+        )
+        print(f"\nStopped.{way_on}", file=sys.stderr)
         raise typer.Exit(130) from None
     if json:
         print(json_format.dumps(facts, ensure_ascii=False))
