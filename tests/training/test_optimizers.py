@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from clearhead.config.model import ModelConfig
 from clearhead.config.training import TrainingConfig
 from clearhead.models.build import Model, build
 from clearhead.training.optimizers import (
@@ -203,3 +204,36 @@ def test_rates_are_shares_of_the_largest_whatever_came_before(shares: list[float
         for optimizer in found:
             largest = 0.07 if isinstance(optimizer, Muon) else 3e-3
             assert all(group["lr"] == largest * share for group in optimizer.param_groups)
+
+
+# Rates by depth.
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+@pytest.mark.parametrize("shape", ["decoder", "encoder", "encoder-decoder"])
+def test_each_block_has_the_rate_of_the_one_above_times_the_decay(optimizer: str, shape: str) -> None:
+    sizes = {"d": 8, "h": 2, "encoder_blocks": 2, "decoder_blocks": 3, "positions": "learned", "context": 7}
+    model = build(ModelConfig.model_validate({"shape": shape, "tied": False, "shared": False, **sizes}))
+    config = training(optimizer=optimizer, layer_decay=0.5, learning_rate=0.08, matrix_rate=0.8)
+    names = {id(weight): name for name, weight in model.named_parameters()}
+    found = {}
+    for one in make_optimizers(model, config):
+        largest = config.matrix_rate if isinstance(one, Muon) else config.learning_rate
+        for group in one.param_groups:
+            assert group["largest_rate"] == group["lr"]
+            found |= {names[id(weight)]: group["lr"] / largest for weight in group["params"]}
+    assert found.keys() == set(names.values())  # each in one group
+    blocks = {"encoder": sizes["encoder_blocks"], "decoder": sizes["decoder_blocks"]}
+    for name, share in found.items():
+        stack, part, *rest = name.split(".")
+        above = {"blocks": blocks.get(stack, 0) - 1 - int(rest[0]) if part == "blocks" else 0}
+        above |= dict.fromkeys(("tokens", "positions"), blocks.get(stack, 0))
+        assert share == pytest.approx(0.5 ** above.get(part, 0)), name
+
+
+def test_without_decay_there_is_one_rate() -> None:
+    model = build(ModelConfig(d=8, h=2))
+    assert {group["lr"] for one in make_optimizers(model, training()) for group in one.param_groups} == {
+        2e-3,
+        0.02,
+    }
