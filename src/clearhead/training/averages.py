@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.config.training import TrainingConfig
+from clearhead.training.shares import placed
 
 Weights = list[Tensor]
 
@@ -75,7 +76,8 @@ class Exponential(NoAverage):
     def restore(self, state: dict[str, Tensor]) -> None:
         """Takes up what a checkpoint has kept."""
         self.steps = int(state["exponential.steps"])
-        torch._foreach_copy_(self.average, [state[f"exponential.{i}"] for i in range(len(self.average))])
+        kept = [placed(state[f"exponential.{i}"], mean) for i, mean in enumerate(self.average)]
+        torch._foreach_copy_(self.average, kept)
 
 
 class Last(NoAverage):
@@ -111,7 +113,7 @@ class Last(NoAverage):
         self.kept.clear()
         for k in range(versions):
             kept = [state[f"last.{k}.{i}"] for i in range(len(self.weights))]
-            self.kept.append([old.to(new, copy=True) for old, new in zip(kept, self.weights, strict=True)])
+            self.kept.append([placed(old, new) for old, new in zip(kept, self.weights, strict=True)])
 
 
 def make_average(model: nn.Module, training: TrainingConfig) -> NoAverage:

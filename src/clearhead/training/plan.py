@@ -6,12 +6,13 @@ and before the first step, what the disk has no room for.
 """
 
 import copy
+import json
 import math
 import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from clearhead.errors import ConfigError
 from clearhead.models.build import SHAPES, Model
 from clearhead.training.adapters import make_learnable
 from clearhead.training.disk import free_room, seconds_to_save, size, used_room
+from clearhead.training.distributed import neighbours, ranks, told_by_first
 from clearhead.training.trainer import Trainer, pick_device
 
 DEFAULT_EPOCHS = 10.0  # where a recipe says neither steps, epochs nor minutes
@@ -99,7 +101,8 @@ def make_plan(run: RunConfig, data: Prepared, model: Model, out: Path) -> Plan:
         run.training.log_every, seconds, seconds_to_save(out, state_bytes(run.training, model))
     )
     parameters = sum(weight.numel() for weight in model.parameters())
-    return Plan(parameters, steps, tokens, seconds, memory, free, steps / batches, disk, free_disk, every)
+    plan = Plan(parameters, steps, tokens, seconds, memory, free, steps / batches, disk, free_disk, every)
+    return plan if ranks() == 1 else Plan(**json.loads(told_by_first(lambda: json.dumps(asdict(plan)))))
 
 
 def lasting_bytes(training: TrainingConfig, model: Model) -> int:
@@ -108,7 +111,8 @@ def lasting_bytes(training: TrainingConfig, model: Model) -> int:
     state = state_bytes(training, model)
     applied = {"none": 0, "exponential": 1, "last": 2}[training.average] * learning
     is_apart = pick_device(training.device).type != "cpu"  # what is saved is copied to main memory
-    return frozen + learning + state + applied + (0 if is_apart else state)
+    shards = ranks() if training.parallel == "fsdp" else 1
+    return (frozen + learning + state + applied) // shards + (0 if is_apart else state)
 
 
 def state_bytes(training: TrainingConfig, model: Model) -> int:
@@ -197,7 +201,8 @@ def measure(
             if step == 0:
                 with held:
                     trial.update(batch.share(0, batch.rows))
-                check(held.most * -(-batch.rows // min(run.training.accumulate, batch.rows)))
+                shares = min(ranks() * run.training.accumulate, batch.rows)
+                check(held.most * -(-batch.rows // shares))
             started = time.perf_counter()
             with held:
                 trial.update(batch)
@@ -249,7 +254,7 @@ def free_memory(device: str = "cpu") -> int:
         free = 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
     except (OSError, StopIteration):
         return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    return min(free, free_in_container())
+    return min(free, free_in_container()) // neighbours()
 
 
 def free_in_container(folder: Path = Path("/sys/fs/cgroup")) -> int:

@@ -37,6 +37,7 @@ from clearhead.training import snapshots
 from clearhead.training.begin import begin
 from clearhead.training.card import card_of
 from clearhead.training.disk import told_when_full
+from clearhead.training.distributed import is_first, one_ahead
 from clearhead.training.evaluate import Evaluation
 from clearhead.training.events import Events
 from clearhead.training.history import History, Sample, cut_log, line_of
@@ -78,6 +79,9 @@ class Run:
 
         Killed at any moment, a run that resumes ends with the same bits as one that was never killed.
         """
+        if not is_first():
+            yield from self.follow(resume)
+            return
         with told_when_full(self.out):
             trainer = self.begin(resume)
             with (
@@ -101,13 +105,33 @@ class Run:
                     yield note(record)
                     log.flush()
                     if isinstance(record, EvaluationRecord):
-                        yield from map(note, self.after_evaluation(record, trainer))
-                        self.report(trainer)
-                    if trainer.is_last_of_step(record) and record.step % trainer.checkpoint_every == 0:
+                        with trainer.shown():
+                            samples = [note(sample) for sample in self.after_evaluation(record)]
+                            self.report()
+                        yield from samples
+                    if trainer.saves_after(record):
                         save()
                 save()
-            if not trainer.is_stopping:
-                self.finish(trainer)
+            if not trainer.stops:
+                with trainer.shown():
+                    self.finish()
+
+    def follow(self, resume: bool) -> Iterator[Record]:
+        """What the ranks behind the first do: they take part in all that it does, and write nothing."""
+        trainer = self.make_trainer(resume)
+        with Saver(self.out / CHECKPOINTS, trainer) as saver:
+            for record in trainer.train():
+                yield record
+                if isinstance(record, EvaluationRecord):
+                    with trainer.shown():
+                        pass
+                if trainer.saves_after(record):
+                    saver.save()
+            saver.save()
+        self.is_done = not trainer.stops
+        if self.is_done:
+            with trainer.shown():
+                pass
 
     def begin(self, resume: bool) -> Trainer:
         """The trainer, where the run begins or goes on; what a kill left half done in the folder is mended."""
@@ -117,20 +141,25 @@ class Run:
         kept.mkdir(exist_ok=True)
         for place in (kept, self.out, self.out / "best", self.out / "last"):
             mend(place)
-        trainer = self.trainer = Trainer(self.config, self.data, self.model, self.plan.steps)
-        if resume:
-            snapshots.restore_newest(kept, trainer)
+        trainer = self.make_trainer(resume)
         self.history = cut_log(self.out / LOG, trainer.step if resume else -1)
-        trainer.is_stopping = self.is_stopping
         return trainer
 
-    def finish(self, trainer: Trainer) -> None:
+    def make_trainer(self, resume: bool) -> Trainer:
+        """The trainer, where the newest checkpoint was taken if the run goes on."""
+        self.trainer = Trainer(self.config, self.data, self.model, self.plan.steps)
+        if resume:
+            snapshots.restore_newest(self.out / CHECKPOINTS, self.trainer)
+        self.trainer.is_stopping = self.is_stopping
+        return self.trainer
+
+    def finish(self) -> None:
         """Keeps the last model, and the best where nothing was held out to tell which that is."""
         self.is_done = True
-        self.keep("last", trainer)
+        self.keep("last")
         if not (self.out / "best").exists():
-            self.keep("best", trainer)
-        self.report(trainer)
+            self.keep("best")
+        self.report()
 
     def write_recipe(self, resume: bool) -> None:
         """Writes the recipe, under comments that give the reasons; one to go on with stays as it is."""
@@ -154,21 +183,19 @@ class Run:
         """The TensorBoard events of this run, from a step on."""
         return Events(self.out / "tensorboard", step)
 
-    def after_evaluation(self, record: EvaluationRecord, trainer: Trainer) -> list[Sample]:
+    def after_evaluation(self, record: EvaluationRecord) -> list[Sample]:
         """Keeps the best model, and lets the model try some held-out texts."""
         if record.is_best:
-            self.keep("best", trainer)
-        with trainer.shown():
-            return self.samples(record.step)
+            self.keep("best")
+        return self.samples(record.step)
 
-    def keep(self, name: str, trainer: Trainer) -> None:
+    def keep(self, name: str) -> None:
         """Writes the model folder of this name."""
-        with trainer.shown():
-            folder.save(self.out / name, replace(self.checkpoint, card=card_of(self, name)))
+        folder.save(self.out / name, replace(self.checkpoint, card=card_of(self, name)))
 
-    def report(self, trainer: Trainer) -> None:
+    def report(self) -> None:
         """Writes report.html, with the attention of a text as it is now."""
-        with trainer.shown(), self.at_rest():
+        with self.at_rest():
             self.attention = self.look()
         write_report(self)
 
@@ -277,7 +304,8 @@ def make_run(config: RunConfig, out: Path, progress: Listener = unheard) -> Run:
     """Prepares the data, builds the model and makes the plan; nothing is written yet."""
     start = begin(config)
     config = start.config
-    data = prepare(config, progress, start.tokenizers)
+    with one_ahead():
+        data = prepare(config, progress, start.tokenizers)
     settings = model_config(config, data)
     check_size(settings, config.training)
     model = build(settings, config.training.seed)

@@ -13,6 +13,8 @@ from torch import Tensor
 
 from clearhead.training import snapshots
 from clearhead.training.disk import check_room
+from clearhead.training.distributed import is_first
+from clearhead.training.shares import whole
 from clearhead.training.snapshots import Facts
 from clearhead.training.trainer import Trainer
 
@@ -39,6 +41,8 @@ class Saver:
         self.saved = self.trainer.step
         facts = snapshots.facts_of(self.trainer, self.run)
         self.copy = copied(snapshots.tensors_of(self.trainer), self.copy)
+        if not is_first():
+            return
         check_room(self.folder, sum(X.nbytes for X in self.copy.values()) + SPARE)
         self.writer = Thread(target=self.write, args=(facts,), name="clearhead-checkpoint", daemon=True)
         self.writer.start()
@@ -73,11 +77,17 @@ class Saver:
 
 
 def copied(tensors: dict[str, Tensor], buffers: dict[str, Tensor]) -> dict[str, Tensor]:
-    """A copy of tensors in main memory, in the buffers of the last one where they fit."""
+    """A copy of tensors in main memory, in the buffers of the last one where they fit; on the first rank, which writes.
+
+    What is spread over the ranks comes together one tensor at a time.
+    """
     copy = {}
-    for name, X in tensors.items():
+    for name, part in tensors.items():
+        X = whole(part.detach())
+        if not is_first():
+            continue
         buffer = buffers.get(name)
         if buffer is None or buffer.shape != X.shape or buffer.dtype != X.dtype:
             buffer = torch.empty(X.shape, dtype=X.dtype)
-        copy[name] = buffer.copy_(X.detach())
+        copy[name] = buffer.copy_(X)
     return copy

@@ -30,7 +30,7 @@ def of_all(tensor: Tensor) -> Tensor:
     if ranks() == 1:
         return tensor[None]
     gathered = tensor.new_empty(ranks() * len(tensor), *tensor.shape[1:])
-    dist.all_gather_into_tensor(gathered, tensor.contiguous())
+    dist.all_gather_single(gathered, tensor.contiguous())
     return gathered.unflatten(0, (ranks(), -1))
 
 

@@ -27,6 +27,8 @@ from clearhead.checkpoint import read_json, remove_whole, some, written_beside
 from clearhead.data.batches import Position
 from clearhead.data.cache import checksum, key_of
 from clearhead.errors import CheckpointError
+from clearhead.training.distributed import rank, ranks, told_by_first
+from clearhead.training.shares import of_all, placed, whole
 from clearhead.training.trainer import Trainer, pick_precision, should_compile
 
 log = logging.getLogger(__name__)
@@ -78,36 +80,47 @@ def step_of(place: Path) -> int:
 
 
 def restore_newest(folder: Path, trainer: Trainer) -> bool:
-    """Puts a trainer where the newest good snapshot was taken, if there is any; damaged ones are named."""
+    """Puts a trainer where the newest good snapshot was taken, if there is any: the one that the first rank finds."""
+    name = told_by_first(lambda: newest_good(folder))
+    if name:
+        restore(folder / name, *read(folder / name), trainer)
+    return bool(name)
+
+
+def newest_good(folder: Path) -> str:
+    """The name of the newest snapshot that is whole, or nothing where there is none; damaged ones are named."""
     found = snapshots(folder)
     for place in reversed(found):
         try:
-            facts, tensors = read(place)
+            check(place)
         except Damaged as error:
             log.warning("%s Going on from the one before.", error)
-            continue
-        restore(place, facts, tensors, trainer)
-        return True
+        else:
+            return place.name
     if found:
         raise CheckpointError(
             f"None of the {len(found)} checkpoints in {folder} is whole: there is nothing to go on from.\n"
             "Remove that folder to begin again at the first step."
         )
-    return False
+    return ""
 
 
-def read(place: Path) -> tuple[Facts, dict[str, Tensor]]:
-    """The facts and tensors of a snapshot, whose files must be as they were written."""
+def check(place: Path) -> None:
+    """Refuses a snapshot whose files are not as they were written."""
     try:
         sums = read_json(place / CHECKSUMS)
         for name in (TENSORS, FACTS):
             if checksum(place / name) != sums[name]:
                 raise ValueError(f"{name} is not as it was written")
-        facts = read_json(place / FACTS)
-        return facts, load_file(place / TENSORS)
+        read(place)
     except (OSError, ValueError, KeyError, TypeError, SafetensorError, CheckpointError) as error:
         reason = str(error).split("\n")[0].rstrip(".")
         raise Damaged(f"{place} is damaged: {reason}.") from None
+
+
+def read(place: Path) -> tuple[Facts, dict[str, Tensor]]:
+    """The facts and tensors of a snapshot; what is not used of the tensors is not read."""
+    return read_json(place / FACTS), load_file(place / TENSORS)
 
 
 def restore(place: Path, facts: Facts, tensors: dict[str, Tensor], trainer: Trainer) -> None:
@@ -170,7 +183,7 @@ def frozen_key(model: nn.Module) -> str | None:
     digest = sha256()
     for name, weight in frozen:
         digest.update(name.encode())
-        digest.update(weight.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
+        digest.update(whole(weight.detach()).cpu().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest() if frozen else None
 
 
@@ -211,6 +224,7 @@ def surroundings(trainer: Trainer) -> Facts:
         "torch": torch.__version__,
         "processor": torch.backends.cpu.get_cpu_capability(),
         "device": trainer.device.type,
+        "ranks": ranks(),
         "threads": torch.get_num_threads(),
         "precision": pick_precision(trainer.training, trainer.device),
         "compiled": should_compile(trainer.training, trainer.device),
@@ -233,14 +247,14 @@ def compare(then: Facts, now: Facts) -> None:
 
 
 def tensors_of(trainer: Trainer) -> dict[str, Tensor]:
-    """Everything of a trainer that is a tensor, by name."""
+    """Everything of a trainer that is a tensor, by name; of what is spread over ranks, this one's part."""
     tensors: dict[str, Tensor] = {f"weights.{name}": W for name, W in learning(trainer.model).items()}
     for number, name, state in optimizer_states(trainer):
         tensors |= {f"optimizer.{number}.{name}.{key}": value for key, value in state.items()}
     tensors |= {f"average.{name}": value for name, value in trainer.average.state().items()}
-    tensors["random.cpu"] = torch.get_rng_state()
+    tensors["random.cpu"] = of_all(torch.get_rng_state())  # (ranks, bytes)
     if trainer.device.type == "cuda":
-        tensors["random.cuda"] = torch.cuda.get_rng_state(trainer.device)
+        tensors["random.cuda"] = of_all(torch.cuda.get_rng_state(trainer.device))
     return tensors
 
 
@@ -249,16 +263,17 @@ def put_back(tensors: dict[str, Tensor], trainer: Trainer) -> None:
     names = {}
     with torch.no_grad():
         for name, weight in learning(trainer.model).items():
-            weight.copy_(tensors[f"weights.{name}"])
+            weight.copy_(placed(tensors[f"weights.{name}"], weight))
             names[id(weight)] = name
     for number, optimizer in enumerate(trainer.optimizers):
         for weight in (weight for group in optimizer.param_groups for weight in group["params"]):
             kept = below(f"optimizer.{number}.{names[id(weight)]}.", tensors)
-            optimizer.state[weight] = {key: value.to(weight.device, copy=True) for key, value in kept.items()}
+            optimizer.state[weight] = {key: placed(value, weight) for key, value in kept.items()}
     trainer.average.restore(below("average.", tensors))
-    torch.set_rng_state(tensors["random.cpu"])
-    if "random.cuda" in tensors and trainer.device.type == "cuda":
-        torch.cuda.set_rng_state(tensors["random.cuda"], trainer.device)
+    if rank() < len(tensors["random.cpu"]):  # a rank that was not there before begins with its own seed
+        torch.set_rng_state(tensors["random.cpu"][rank()])
+        if "random.cuda" in tensors and trainer.device.type == "cuda":
+            torch.cuda.set_rng_state(tensors["random.cuda"][rank()], trainer.device)
 
 
 def learning(model: nn.Module) -> dict[str, nn.Parameter]:

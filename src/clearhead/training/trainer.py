@@ -132,6 +132,10 @@ class Trainer:
         """Whether no other record of the same step follows: only then is the state that of a whole step."""
         return isinstance(record, EvaluationRecord) or not self.evaluates_at(record.step)
 
+    def saves_after(self, record: Record) -> bool:
+        """Whether a checkpoint follows a record."""
+        return self.is_last_of_step(record) and record.step % self.checkpoint_every == 0
+
     def train(self) -> Iterator[Record]:
         """Every record from where the run stands to its end."""
         with Loader(self.batches, self.position) as loader:
