@@ -79,3 +79,13 @@ def test_a_loss_that_is_no_number_is_null_in_the_log_and_comes_back(tmp_path: Pa
     (tmp_path / "log.jsonl").write_text(line_of(record), encoding="utf-8")
     (read,) = records_of(tmp_path / "log.jsonl")
     assert repr(read) == repr(record)
+
+
+def test_a_log_that_lost_its_power_is_cut_before_the_damage(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write(tmp_path / "log.jsonl", [Sample(1, "a", "b")])
+    path.write_text(path.read_text() + "\0\0\0\n" + line_of(Sample(2, "c", "d")))
+    assert cut_log(path, 5).samples == [Sample(1, "a", "b")]
+    assert read_log(path).samples == [Sample(1, "a", "b")]
+    assert caplog.records[0].getMessage().startswith(f"{path} has a damaged line, and ends before it: ")

@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 
 from clearhead import checkpoint as folder
 from clearhead.config.run import RunConfig
+from clearhead.training import snapshots
 from clearhead.training.history import History, read_log
 from clearhead.training.runs import make_run
 from clearhead.training.trainer import EvaluationRecord, StepRecord
@@ -115,6 +116,79 @@ def test_a_run_that_was_killed_ends_with_the_same_bits(task: str, tmp_path: Path
     for name in ("best", "last"):
         assert weights_in(again.out / name) == weights_in(whole.out / name)
     assert told(read_log(again.out / "log.jsonl")) == told(read_log(whole.out / "log.jsonl"))
+
+
+def test_a_run_may_be_killed_again_and_again_over_several_epochs(tmp_path: Path) -> None:
+    config = configured(
+        "translate", tmp_path, {"dropout": 0.2}, steps=40, evaluate_every=10, checkpoint_every=4
+    )
+    whole = make_run(config, tmp_path / "whole")
+    list(whole.train())
+    assert whole.history.steps[-1].epoch > 2
+    out = tmp_path / "parts"
+    for last in (2, 11, 18, 20, 33):
+        killed = make_run(config, out).train(resume=True)
+        for record in killed:
+            if record.step >= last:
+                break
+        killed.close()  # type: ignore[attr-defined]
+        torch.manual_seed(last)
+    list(make_run(config, out).train(resume=True))
+    for name in ("best", "last"):
+        assert weights_in(out / name) == weights_in(whole.out / name)
+    assert told(read_log(out / "log.jsonl")) == told(read_log(whole.out / "log.jsonl"))
+
+
+def test_a_run_goes_on_past_a_damaged_checkpoint_and_what_a_kill_left(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = configured("translate", tmp_path, {"dropout": 0.2}, checkpoint_every=2)
+    whole = make_run(config, tmp_path / "whole")
+    list(whole.train())
+    run = make_run(config, tmp_path / "parts")
+    list(run.train())
+    newest, out = run.out / "checkpoints" / "step-6", run.out
+    (newest / "state.json").write_text("{}")
+    (out / "checkpoints" / ".step-8.abc.writing").mkdir()
+    (out / "best").rename(out / ".best.previous")  # killed between two renames
+    (out / ".report.html.new").write_text("half")
+    again = make_run(config, out)
+    list(again.train(resume=True))
+    assert f"{newest} is damaged: state.json is not as it was written." in caplog.text
+    for name in ("best", "last"):
+        assert weights_in(out / name) == weights_in(whole.out / name)
+    assert not list(out.rglob(".*"))
+    assert {path.name for path in (out / "checkpoints").iterdir()} == {"step-4", "step-6"}
+    snapshots.read(newest)
+
+
+def test_a_run_that_is_over_stays_as_it_is_when_it_goes_on(tmp_path: Path) -> None:
+    run = small_run("translate", tmp_path)
+    list(run.train())
+    before = weights_in(run.out / "last"), weights_in(run.out / "best"), told(read_log(run.out / "log.jsonl"))
+    again = make_run(RunConfig.read(run.out / "recipe.toml"), run.out)
+    assert list(again.train(resume=True)) == []
+    assert again.is_done
+    assert (
+        weights_in(run.out / "last"),
+        weights_in(run.out / "best"),
+        told(read_log(run.out / "log.jsonl")),
+    ) == before
+
+
+def test_a_stop_before_the_first_step_is_a_stop(tmp_path: Path) -> None:
+    run = small_run("translate", tmp_path)
+    run.stop()
+    assert list(run.train()) == []
+    assert (run.step, run.is_done) == (0, False)
+    assert [path.name for path in (run.out / "checkpoints").iterdir()] == ["step-0"]
+
+
+def test_the_interval_of_the_plan_stands_in_the_recipe(tmp_path: Path) -> None:
+    run = small_run("translate", tmp_path, checkpoint_every=None)
+    next(iter(run.train()))
+    again = RunConfig.read(run.out / "recipe.toml")
+    assert again.training.checkpoint_every == run.plan.checkpoint_every
 
 
 def test_samples_and_reports_do_not_change_what_is_learned(tmp_path: Path) -> None:
