@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 import uvicorn
@@ -17,6 +17,11 @@ from clearhead.cli.explore import listen
 from clearhead.serving.explorer import explorer_app
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+VIEWS = [
+    "text", "map", "embeddings", "attention", "heads", "links", "residual", "next", "generation", "translation",
+    "classifier",
+]  # fmt: skip
 
 
 @contextmanager
@@ -47,12 +52,18 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
+def selection(address: str) -> dict[str, str]:
+    """What an address selects, in whatever order."""
+    return {"view": "attention", **dict(parse_qsl(urlsplit(address).fragment))}
+
+
 class Visitor:
     """Somebody at the page: goes to views, reads numbers, and notices what must not happen."""
 
     def __init__(self, page: Page, address: str, model: Model) -> None:
         self.page, self.address, self.model = page, address, model
         self.faults: list[str] = []
+        page.set_default_timeout(120_000)  # on a machine that is busy with other work
         page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
         page.on("console", self.hear)
         page.on("request", self.watch)
@@ -79,7 +90,7 @@ class Visitor:
         if not self.page.url.startswith(self.address):
             self.page.goto(address)
             self.settle()
-        elif self.page.url != address:
+        elif selection(self.page.url) != selection(address):
             self.act(lambda: self.page.evaluate("address => { location.href = address; }", address))
 
     def settle(self) -> None:

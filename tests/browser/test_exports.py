@@ -13,9 +13,8 @@ import pytest
 import torch
 from playwright.sync_api import Browser
 
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import VIEWS, Visitor
 from tests.browser.test_numbers import MODELS, TEXT
-from tests.browser.test_page import VIEWS
 
 pytestmark = pytest.mark.slow
 Visit = Callable[..., Visitor]

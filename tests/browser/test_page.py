@@ -16,16 +16,12 @@ from clearhead.config.model import ModelConfig
 from clearhead.config.tokenizer import TokenizerConfig
 from clearhead.models.build import build
 from clearhead.text.tokenizer import Tokenizer
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import VIEWS, Visitor
 from tests.browser.test_numbers import MODELS, TEXT
 from tests.decoding.tiny import language_model, tokenizer
 
 pytestmark = pytest.mark.slow
 Visit = Callable[..., Visitor]
-VIEWS = [
-    "text", "map", "embeddings", "attention", "heads", "links", "residual", "next", "generation", "translation",
-    "classifier",
-]  # fmt: skip
 HOSTILE = [
     "<img src=x onerror=alert(1)>",
     "</textarea><script>alert(1)</script>",

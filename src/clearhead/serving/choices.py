@@ -15,7 +15,7 @@ from clearhead.decoding.sampling import draw, likeliest, log_probabilities, narr
 from clearhead.errors import InputError
 from clearhead.models.decoder import Decoder
 from clearhead.models.translator import Translator
-from clearhead.serving.passes import Pass
+from clearhead.serving.passes import Pass, largest_difference
 from clearhead.serving.questions import MOST_TOKENS, Continuation
 from clearhead.serving.readings import check_position, top_tokens
 from clearhead.serving.tokens import show
@@ -104,7 +104,7 @@ class Writing:
             between = time.perf_counter()
             again = self.whole(ids, source)
             end = time.perf_counter()
-            token = self.pick(Z, step)
+            token, furthest = self.pick(Z, step), largest_difference(Z[0], again[0])
             steps.append(
                 {
                     "token": vars(show(self.model.tokenizer, token, (0, 0))),
@@ -115,7 +115,8 @@ class Writing:
                     "cache_bytes": cache_bytes(state.cache),
                     "seconds": between - start,
                     "seconds_without": end - between,
-                    "difference": float((Z - again).abs().max()),
+                    "furthest": vars(furthest),
+                    "difference": furthest.size,
                 }
             )
             if token in self.model.generator.end:

@@ -67,7 +67,8 @@ class Explorer:
             "tokens": {stack: [asdict(token) for token in tokens] for stack, tokens in seen.tokens.items()},
             "sites": {name: list(X.shape[1:]) for name, X in seen.trace.items()},
             "own_target": seen.own_target,
-            "difference": seen.difference,
+            "difference": seen.difference.size,
+            "furthest": asdict(seen.difference),
             "largest": float(seen.trace["logits"].abs().max()) if "logits" in seen.trace else None,
             "seconds": seen.seconds,
             "bytes": seen.bytes,
@@ -83,7 +84,7 @@ class Explorer:
         if self.model.config.head == "none":
             return []
         readings.check_position(seen, seen.top, position)
-        P = readings.shares(seen, seen.trace["logits"], position)
+        P = readings.shares(seen.trace["logits"], position)
         if self.model.config.head == "classifier":
             return readings.top_classes(self.model.reader.labels, P)
         return readings.top_tokens(tokenizer_of(self.model, seen.top), P, 10)

@@ -22,6 +22,20 @@ from clearhead.serving.tokens import ShownToken, show_tokens
 from clearhead.text.tokenizer import Tokenizer
 
 
+@dataclass(frozen=True)
+class Difference:
+    """The number that differs most between the captured and the fast pass, and its place."""
+
+    place: tuple[int, ...]
+    captured: float
+    fast: float
+
+    @property
+    def size(self) -> float:
+        """How far they are apart."""
+        return abs(self.captured - self.fast)
+
+
 @dataclass
 class Pass:
     """What one question led to: tokens by stack, tensors by site, and how far the fast path is from them."""
@@ -31,7 +45,7 @@ class Pass:
     ids: dict[str, list[int]]
     tokens: dict[str, list[ShownToken]]
     trace: Trace
-    difference: float
+    difference: "Difference"
     seconds: dict[str, float]
     own_target: str | None = None
     bytes: int = field(init=False)
@@ -57,6 +71,13 @@ def run(module: Module, ids: dict[str, list[int]]) -> Tensor:
     return module.vectors(*given) if module.config.head == "none" else module(*given)
 
 
+def largest_difference(captured: Tensor, fast: Tensor) -> Difference:
+    """Where two results of the same shape are furthest apart."""
+    at = int((captured - fast).abs().argmax())
+    place = tuple(int(index) for index in torch.unravel_index(torch.tensor(at), captured.shape))
+    return Difference(place, float(captured[place]), float(fast[place]))
+
+
 class Passes:
     """Asks one model; the models that lack parts are made when they are first asked for."""
 
@@ -80,7 +101,7 @@ class Passes:
         with capture(module, edits=edits) as trace:
             captured = run(module, ids)
             end = time.perf_counter()
-        difference = float((captured.float() - fast.float()).abs().max())
+        difference = largest_difference(captured[0].float(), fast[0].float())
         seconds = {"fast": between - start, "captured": end - between}
         return Pass(question, module, ids, tokens, trace, difference, seconds, own)
 
@@ -89,8 +110,8 @@ class Passes:
     ) -> tuple[dict[str, list[int]], dict[str, list[ShownToken]], str | None]:
         """Ids and tokens by stack, framed as in training, and the model's own translation where it was used."""
         model = self.model
-        name = "decoder" if model.config.shape == "decoder" else "encoder"
-        parts = {name: (question.text, model.reader.tokenizer, model.reader.frame)}
+        main = "decoder" if model.config.shape == "decoder" else "encoder"
+        parts = {main: (question.text, model.reader.tokenizer, model.reader.frame)}
         own = None
         if model.translates:
             own = model.translate(question.text) if question.target is None else None
@@ -100,7 +121,9 @@ class Passes:
             raise InputError(f"A model of shape '{model.config.shape}' takes no target.\nGive a text only.")
         ids, tokens = {}, {}
         for stack, (text, words, frame) in parts.items():
-            tokens[stack] = show_tokens(words, text, frame, question.more if stack == "decoder" else ())
+            shown = show_tokens(words, text, frame, question.more if stack == "decoder" else ())
+            left = question.leave if stack == main else ()
+            tokens[stack] = [token for place, token in enumerate(shown) if place not in left]
             ids[stack] = [token.id for token in tokens[stack]]
             self.check(ids[stack], stack)
         if question.more and "decoder" not in ids:

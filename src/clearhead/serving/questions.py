@@ -21,6 +21,7 @@ class Question(Settings):
         None, max_length=MOST_CHARACTERS, description="a translation; the model's own when not given"
     )
     more: tuple[int, ...] = Field((), max_length=MOST_TOKENS, description="ids that follow the text")
+    leave: tuple[int, ...] = Field((), max_length=MOST_TOKENS, description="places of tokens left out")
     off: tuple[str, ...] = Field((), max_length=8, description="parts of the model that are left out")
     mute: tuple[str, ...] = Field((), max_length=4096, description="heads that are muted")
 

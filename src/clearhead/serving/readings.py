@@ -163,10 +163,14 @@ def thumbnails(seen: Pass) -> dict[str, Tensor]:
     return pictures
 
 
-def shares(seen: Pass, logits: Tensor, position: int = -1) -> Tensor:
+def shares(logits: Tensor, position: int = -1) -> Tensor:
     """The probabilities that a pass ends with: of classes, or of the token after a position."""
-    Z = logits[0] if logits.ndim == 2 else logits[0, position]
-    return torch.softmax(Z.double(), -1)
+    return torch.softmax(at_position(logits, position), -1)
+
+
+def at_position(logits: Tensor, position: int) -> Tensor:
+    """The logits of classes (1, classes), or those after a position (1, n, vocabulary): one row, in double."""
+    return (logits[0] if logits.ndim == 2 else logits[0, position]).double()
 
 
 def check_position(seen: Pass, stack: str, position: int) -> None:
@@ -182,14 +186,14 @@ def mute_effects(seen: Pass, position: int) -> list[dict[str, Any]]:
     check_position(seen, seen.top, position)
     if seen.module.config.head == "none":
         raise InputError("This model has no head, so it predicts nothing that muting could change.")
-    before = shares(seen, seen.trace["logits"], position)
+    before = shares(seen.trace["logits"], position)
     best = int(before.argmax())
     already = tuple(zero(head) for head in seen.question.mute)
     rows = []
     for name in attention_names(seen):
         for place, head in enumerate(seen.module.config.heads(name)):
             with intervene(seen.module, *already, zero(f"{name}.{head}")):
-                after = shares(seen, seen.run(seen.module), position)
+                after = shares(seen.run(seen.module), position)
             moved = float((torch.special.xlogy(before, before) - torch.special.xlogy(before, after)).sum())
             change = float(after[best] - before[best])
             rows.append({"attention": name, "head": head, "place": place, "moved": moved, "change": change})
@@ -262,9 +266,10 @@ def lens(seen: Pass, position: int, tokenizer: Tokenizer, labels: list[str]) -> 
         sites += [f"{seen.top}.{i}.{site}" for site in block.sites]  # type: ignore[union-attr]
     rows = []
     for site in sites:
-        P = shares(seen, module.head(stack.norm(seen.trace[site])), position)
+        Z = at_position(module.head(stack.norm(seen.trace[site])), position)
+        P = torch.softmax(Z, -1)
         top = top_classes(labels, P) if module.config.head == "classifier" else top_tokens(tokenizer, P, 5)
-        rows.append({"site": site, "top": top})
+        rows.append({"site": site, "top": top, "log_sum": float(torch.logsumexp(Z, -1))})
     return rows
 
 
@@ -307,9 +312,9 @@ def leave_out(seen: Pass, text: str, labels: list[str]) -> dict[str, Any]:
         kept = [id for place, id in enumerate(seen.ids[stack]) if place not in places]
         if kept:
             with intervene(seen.module, *already):
-                P = shares(seen, seen.run(seen.module, {stack: kept}))
+                P = shares(seen.run(seen.module, {stack: kept}))
             rows.append({"word": word, "places": sorted(places), "p": P.tolist()})
-    return {"labels": labels, "whole": shares(seen, seen.trace["logits"]).tolist(), "words": rows}
+    return {"labels": labels, "whole": shares(seen.trace["logits"]).tolist(), "words": rows}
 
 
 def words(seen: Pass, text: str) -> list[tuple[str, set[int]]]:

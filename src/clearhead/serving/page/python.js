@@ -8,58 +8,54 @@ export const quote = (text) => JSON.stringify(text).replace(/[\u007f-\uffff]/g, 
 
 // `trace` holds every site, `module` is the model or the one that lacks a part; the panel's own lines follow.
 export function pythonPass(...more) {
-  const asked = app.pass.question;
-  const lines = ["import torch", "", "import clearhead"];
-  if (isWhatIf() || asked.more.length) {
-    lines.push("from clearhead.inspection.capture import capture, zero");
-    lines.push("from clearhead.inspection.variants import without");
-  }
-  const pass = lines.length > 3 ? whatIf(asked) : plain(asked);
-  return [...lines, "", `model = clearhead.load(${quote(app.model.folder)})`, ...pass, ...more, ""].join("\n");
+	const asked = app.pass.question;
+	const lines = ["import torch", "", "import clearhead"];
+	if (isWhatIf() || asked.more.length) {
+		lines.push("from clearhead.inspection.capture import capture, zero");
+		lines.push("from clearhead.inspection.variants import without");
+	}
+	const pass = lines.length > 3 ? whatIf(asked) : plain(asked);
+	return [...lines, "", `model = clearhead.load(${quote(app.model.folder)})`, ...pass, ...more, ""].join("\n");
 }
 
 function plain(asked) {
-  const target = asked.target === null ? "" : `, target=${quote(asked.target)}`;
-  return ["module = model.module", `trace = model.trace(${quote(asked.text)}${target})`];
+	const target = asked.target === null ? "" : `, target=${quote(asked.target)}`;
+	return ["module = model.module", `trace = model.trace(${quote(asked.text)}${target})`];
 }
 
 function whatIf(asked) {
-  const ids = (stack) => `torch.tensor([[${app.pass.tokens[stack].map((token) => token.id).join(", ")}]])`;
-  const given = app.model.shape === "encoder-decoder" ? `${ids("decoder")}, ${ids("encoder")}` : ids(topStack());
-  return [
-    `module = without(model.module${asked.off.map((part) => `, ${quote(part)}`).join("")})`,
-    `edits = (${asked.mute.map((name) => `zero(${quote(name)}), `).join("")})`,
-    "with torch.no_grad(), capture(module, edits=edits) as trace:",
-    `    module${app.model.head === "none" ? ".vectors" : ""}(${given})`,
-  ];
+	const ids = (stack) => `torch.tensor([[${app.pass.tokens[stack].map((token) => token.id).join(", ")}]])`;
+	const given = app.model.shape === "encoder-decoder" ? `${ids("decoder")}, ${ids("encoder")}` : ids(topStack());
+	return [
+		`module = without(model.module${asked.off.map((part) => `, ${quote(part)}`).join("")})`,
+		`edits = (${asked.mute.map((name) => `zero(${quote(name)}), `).join("")})`,
+		"with torch.no_grad(), capture(module, edits=edits) as trace:",
+		`    module${app.model.head === "none" ? ".vectors" : ""}(${given})`,
+	];
 }
 
 // A site, or one head of it, or their mean.
 export function pythonSite(name, at, ...rest) {
-  const part = at === undefined || at === "mean" ? "[0]" : `[0, ${at}]`;
-  const tensor = `X = trace[${quote(name)}]${part}${at === "mean" ? ".mean(0)" : ""}`;
-  return pythonPass(tensor, ...(rest.length ? rest : ["print(X)"]));
+	const part = at === undefined || at === "mean" ? "[0]" : `[0, ${at}]`;
+	const tensor = `X = trace[${quote(name)}]${part}${at === "mean" ? ".mean(0)" : ""}`;
+	return pythonPass(tensor, ...(rest.length ? rest : ["print(X)"]));
 }
 
 const stated = (keys) => keys.filter((key) => state()[key] !== "");
 const rules = (keys) => stated(keys).map((key) => `${key}=${Number(state()[key])}`).join(", ");
 
 export const pythonChoice = (position) => pythonPass(
-  "from clearhead.config.decoding import DecodingConfig",
-  "from clearhead.decoding.sampling import draw, narrow, number",
-  "",
-  `settings = DecodingConfig(${rules(["temperature", "top_k", "top_p"])})`,
-  `drawn = torch.tensor([number(${Number(state().seed)}, ${position})], dtype=torch.double)`,
-  `Z = trace["logits"][:, ${position}]`,
-  "print(draw(narrow(Z, settings), drawn) if settings.temperature else Z.argmax(-1))",
+	"from clearhead.config.decoding import DecodingConfig",
+	"from clearhead.decoding.sampling import draw, narrow, number", "",
+	`settings = DecodingConfig(${rules(["temperature", "top_k", "top_p"])})`,
+	`drawn = torch.tensor([number(${Number(state().seed)}, ${position})], dtype=torch.double)`,
+	`Z = trace["logits"][:, ${position}]`,
+	"print(draw(narrow(Z, settings), drawn) if settings.temperature else Z.argmax(-1))",
 );
 
 export const pythonGeneration = () => [
-  "import clearhead",
-  "",
-  `model = clearhead.load(${quote(app.model.folder)})`,
-  `written = model.generate(${quote(app.pass.question.text)}, beam=1, max_tokens=${Number(state().tokens)}, ` +
-    `${rules(["temperature", "top_k", "top_p", "seed"])})`,
-  "print(written.tokens, written.logprobs)",
-  "",
+	"import clearhead", "", `model = clearhead.load(${quote(app.model.folder)})`,
+	`written = model.generate(${quote(app.pass.question.text)}, beam=1, max_tokens=${Number(state().tokens)}, ` +
+		`${rules(["temperature", "top_k", "top_p", "seed"])})`,
+	"print(written.tokens, written.logprobs)", "",
 ].join("\n");

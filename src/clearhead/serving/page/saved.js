@@ -18,19 +18,19 @@ const fetchText = async (path) => (await fetch(path)).text();
 
 // A module and all that it imports, by path; imports are rewritten to those paths.
 async function sources(path, found = new Map()) {
-  if (found.has(path)) return found;
-  found.set(path, null);
-  const text = await fetchText(path);
-  const folder = path.slice(0, path.lastIndexOf("/") + 1);
-  const resolve = (name) => new URL(name, `http://x/${folder}`).pathname.slice(1);
-  for (const [, , name] of text.matchAll(IMPORT)) await sources(resolve(name), found);
-  found.set(path, text.replace(IMPORT, (_, word, name) => `${word}"${resolve(name)}"`));
-  return found;
+	if (found.has(path)) return found;
+	found.set(path, null);
+	const text = await fetchText(path);
+	const folder = path.slice(0, path.lastIndexOf("/") + 1);
+	const resolve = (name) => new URL(name, `http://x/${folder}`).pathname.slice(1);
+	for (const [, , name] of text.matchAll(IMPORT)) await sources(resolve(name), found);
+	found.set(path, text.replace(IMPORT, (_, word, name) => `${word}"${resolve(name)}"`));
+	return found;
 }
 
 function encoded(text) {
-  const letters = Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte));
-  return `data:text/javascript;base64,${btoa(letters.join(""))}`;
+	const letters = Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte));
+	return `data:text/javascript;base64,${btoa(letters.join(""))}`;
 }
 
 const escape = (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`;
@@ -39,41 +39,36 @@ const script = (type, id, content) => `<script type="${type}"${id ? ` id="${id}"
 
 // Every head of every layer where that is little; otherwise only what has been looked at.
 async function takeAlong() {
-  if (app.pass.bytes > MOST) return false;
-  for (const one of app.model.attentions) {
-    for (const at of one.heads.keys()) {
-      await sites(["q", "scores", "weights", "heads"].map((key) => `${one.name}.${key}`), at);
-      await sites(["k", "v"].map((key) => `${one.name}.${key}`), one.reads[at]);
-    }
-  }
-  await headTensors();
-  const { projections, heads, weights, d_v: d } = attention();
-  if (projections === "none") return true;
-  for (const at of heads.keys()) await weight(`${weights}.W_o.weight`, null, [at * d, (at + 1) * d]);
-  return true;
+	if (app.pass.bytes > MOST) return false;
+	for (const one of app.model.attentions) {
+		for (const at of one.heads.keys()) {
+			await sites(["q", "scores", "weights", "heads"].map((key) => `${one.name}.${key}`), at);
+			await sites(["k", "v"].map((key) => `${one.name}.${key}`), one.reads[at]);
+		}
+	}
+	await headTensors();
+	const { projections, heads, weights, d_v: d } = attention();
+	if (projections === "none") return true;
+	for (const at of heads.keys()) await weight(`${weights}.W_o.weight`, null, [at * d, (at + 1) * d]);
+	return true;
 }
 
 export async function savePage() {
-  say("Saving the page");
-  const isWhole = await takeAlong();
-  const modules = await sources("page/main.js");
-  const shell = await fetchText("./");
-  const imports = Object.fromEntries([...modules].map(([path, text]) => [path, encoded(text)]));
-  const html = [
-    '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-    `<meta http-equiv="Content-Security-Policy" content="${POLICY}">`,
-    '<meta name="viewport" content="width=device-width, initial-scale=1">',
-    "<title>clearhead explorer, saved</title>",
-    shell.match(/<link rel="icon"[^>]*>/)[0],
-    `<style>${await fetchText("page/style.css")}</style>`,
-    script("application/json", "kept", inScript(await remembered())),
-    script("application/json", "begin", inScript(location.hash)),
-    script("importmap", "", inScript({ imports })),
-    script("module", "", BEGIN),
-    "</head>",
-    shell.match(/<body>[\s\S]*<\/body>/)[0],
-    "</html>",
-  ];
-  save(`${app.model.name.replace(/[^\w.-]+/g, "-")}-explorer.html`, "text/html", html.join("\n"));
-  say(isWhole ? "Saved, with every head." : "Saved, with what has been looked at; the rest is too large.");
+	say("Saving the page");
+	const isWhole = await takeAlong();
+	const modules = await sources("page/main.js");
+	const shell = await fetchText("./");
+	const imports = Object.fromEntries([...modules].map(([path, text]) => [path, encoded(text)]));
+	const html = [
+		'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+		`<meta http-equiv="Content-Security-Policy" content="${POLICY}">`,
+		'<meta name="viewport" content="width=device-width, initial-scale=1">',
+		"<title>clearhead explorer, saved</title>", shell.match(/<link rel="icon"[^>]*>/)[0],
+		`<style>${await fetchText("page/style.css")}</style>`,
+		script("application/json", "kept", inScript(await remembered())),
+		script("application/json", "begin", inScript(location.hash)), script("importmap", "", inScript({ imports })),
+		script("module", "", BEGIN), "</head>", shell.match(/<body>[\s\S]*<\/body>/)[0], "</html>",
+	];
+	save(`${app.model.name.replace(/[^\w.-]+/g, "-")}-explorer.html`, "text/html", html.join("\n"));
+	say(isWhole ? "Saved, with every head." : "Saved, with what has been looked at; the rest is too large.");
 }
