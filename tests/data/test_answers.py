@@ -1,6 +1,7 @@
 """Of conversations only answers are predicted, each exactly once, whatever the batch; what is cut is counted."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from clearhead.training.plan import model_config
 TALKS = [(f"{k} and {k}?", f"{2 * k}.", "Sure?" * (k % 3 + 1), "Yes" + "!" * (k % 4)) for k in range(23)]
 
 
-def written(path: Path, talks: list[tuple[str, ...]]) -> str:
+def written(path: Path, talks: Sequence[tuple[str, ...]]) -> str:
     """A file of conversations in which user and assistant take turns."""
     roles = ("user", "assistant") * 9
     records = [[{"role": r, "content": c} for r, c in zip(roles, talk, strict=False)] for talk in talks]
@@ -31,7 +32,7 @@ def written(path: Path, talks: list[tuple[str, ...]]) -> str:
 
 
 def prepared(
-    path: Path, talks: list[tuple[str, ...]], context: int = 64, too_long: str | None = None
+    path: Path, talks: Sequence[tuple[str, ...]], context: int = 64, too_long: str | None = None
 ) -> Prepared:
     data = {"train": written(path / "talks.jsonl", talks), "validation": 0.0}
     data |= {} if too_long is None else {"too_long": too_long}

@@ -212,18 +212,19 @@ def test_rates_are_shares_of_the_largest_whatever_came_before(shares: list[float
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 @pytest.mark.parametrize("shape", ["decoder", "encoder", "encoder-decoder"])
 def test_each_block_has_the_rate_of_the_one_above_times_the_decay(optimizer: str, shape: str) -> None:
-    sizes = {"d": 8, "h": 2, "encoder_blocks": 2, "decoder_blocks": 3, "positions": "learned", "context": 7}
-    model = build(ModelConfig.model_validate({"shape": shape, "tied": False, "shared": False, **sizes}))
+    blocks = {"encoder": 2, "decoder": 3}
+    sizes = {"d": 8, "h": 2, "context": 7} | {f"{stack}_blocks": count for stack, count in blocks.items()}
+    kinds = {"shape": shape, "tied": False, "shared": False, "positions": "learned"}
+    model = build(ModelConfig.model_validate(kinds | sizes))
     config = training(optimizer=optimizer, layer_decay=0.5, learning_rate=0.08, matrix_rate=0.8)
     names = {id(weight): name for name, weight in model.named_parameters()}
-    found = {}
+    found: dict[str, float] = {}
     for one in make_optimizers(model, config):
         largest = config.matrix_rate if isinstance(one, Muon) else config.learning_rate
         for group in one.param_groups:
             assert group["largest_rate"] == group["lr"]
             found |= {names[id(weight)]: group["lr"] / largest for weight in group["params"]}
     assert found.keys() == set(names.values())  # each in one group
-    blocks = {"encoder": sizes["encoder_blocks"], "decoder": sizes["decoder_blocks"]}
     for name, share in found.items():
         stack, part, *rest = name.split(".")
         above = {"blocks": blocks.get(stack, 0) - 1 - int(rest[0]) if part == "blocks" else 0}

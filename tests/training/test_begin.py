@@ -1,0 +1,269 @@
+"""A run begins with the weights of another model: what fits is taken, what cannot be is refused, all of it told."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from clearhead import checkpoint as folder
+from clearhead.checkpoint import Checkpoint
+from clearhead.config.model import ModelConfig
+from clearhead.config.run import RunConfig, Task
+from clearhead.config.training import TrainingConfig
+from clearhead.errors import ConfigError
+from clearhead.models.build import Model, build
+from clearhead.text.tokenizer import Tokenizer
+from clearhead.training.begin import (
+    GENTLE,
+    GENTLE_LORA,
+    GENTLE_MUON,
+    SHAPES,
+    begin,
+    begun_from,
+    gentle_settings,
+)
+from clearhead.training.runs import Run, make_run
+from tests.training.trainers import configured
+
+BYTES = Tokenizer.train([], configured("classify", Path("/tmp")).tokenizer)
+
+
+def model_of(shape: str, **settings: Any) -> Model:
+    """A small model of random weights."""
+    sizes = {
+        "vocabulary": BYTES.size,
+        "d": 8,
+        "h": 2,
+        "encoder_blocks": 2,
+        "decoder_blocks": 2,
+        "context": 64,
+    }
+    return build(ModelConfig.model_validate({"shape": shape, **sizes, **settings}), seed=7)
+
+
+def kept(place: Path, model: Model, **parts: Any) -> str:
+    """A model folder, by its name."""
+    folder.save(place, Checkpoint(model, BYTES, **parts))
+    return str(place)
+
+
+def started(task: str, place: Path, init_from: str, **training: Any) -> Run:
+    """A run of this task that starts from a folder."""
+    return make_run(configured(task, place, init_from=init_from, **training), place / "run")
+
+
+def weights(model: Model) -> dict[str, torch.Tensor]:
+    return {name: weight.detach().clone() for name, weight in model.named_parameters()}
+
+
+# What can start from what.
+
+
+@pytest.mark.parametrize(
+    ("shape", "task"),
+    [
+        ("decoder", "language-model"),
+        ("decoder", "classify"),
+        ("encoder", "classify"),
+        ("encoder", "masked-language-model"),
+        ("encoder-decoder", "translate"),
+        ("encoder-decoder", "classify"),
+        ("encoder-decoder", "masked-language-model"),
+    ],
+)
+def test_a_model_of_another_task_gives_the_weights_that_both_have(
+    shape: str, task: str, tmp_path: Path
+) -> None:
+    given = model_of(shape, **({"head": "none"} if shape == "encoder" else {}))
+    run = started(task, tmp_path, kept(tmp_path / "given", given), steps=2, samples=1)
+    theirs, ours = weights(given), weights(run.model)
+    stack = "encoder." if shape != "decoder" else "decoder."
+    assert {name for name in theirs if name.startswith(stack)} <= ours.keys()
+    for name, weight in ours.items():
+        assert name in theirs or name.startswith("head."), name
+        assert name not in theirs or torch.equal(weight, theirs[name])
+    assert run.model.config.head == ("classifier" if task == "classify" else "language")
+    list(run.train())  # and it learns
+    assert not torch.equal(
+        weights(folder.load(run.out / "last").module)[f"{stack}tokens.weight"],
+        theirs[f"{stack}tokens.weight"],
+    )
+
+
+def test_the_vectors_of_a_decoder_that_became_a_classifier_are_those_it_had(tmp_path: Path) -> None:
+    given = model_of("decoder")
+    run = started("classify", tmp_path, kept(tmp_path / "given", given))
+    tokens = torch.arange(5, 12)[None]
+    assert run.model.config.pool == "last"
+    assert torch.equal(run.model.eval().vectors(tokens), given.vectors(tokens))
+
+
+@pytest.mark.parametrize("task", SHAPES)
+@pytest.mark.parametrize("shape", ["decoder", "encoder", "encoder-decoder"])
+def test_what_cannot_start_from_what_is_refused_with_a_reason(shape: Any, task: Task) -> None:
+    given = ModelConfig(shape=shape)
+    if shape in SHAPES[task]:
+        begun_from(given, ModelConfig(), task)
+        return
+    with pytest.raises(ConfigError) as caught:
+        begun_from(given, ModelConfig(), task)
+    first, second = str(caught.value).split("\n")
+    assert first.startswith(f"task = {task!r} cannot start from a model of shape = {shape!r}: ")
+    assert (
+        second
+        == f"Start from a model of shape {SHAPES[task][0]}"
+        + (" or encoder-decoder" if task == "masked-language-model" else "")
+        + ", or leave training.init_from out."
+    )
+
+
+def test_classes_are_taken_over_only_with_the_same_labels(tmp_path: Path) -> None:
+    given = model_of("encoder", head="classifier", classes=2)
+    for labels, is_same in ((["<up>", "down|&"], True), (["no", "yes"], False)):
+        place = kept(tmp_path / labels[0], given, labels=labels)
+        run = started("classify", tmp_path / f"run of {labels[1]}", place)
+        assert list(run.data.labels) == ["<up>", "down|&"]
+        assert (
+            torch.equal(weights(run.model)["head.out.weight"], weights(given)["head.out.weight"]) is is_same
+        )
+
+
+def test_the_recipe_says_what_is_read_and_the_model_how_large_it_is(tmp_path: Path) -> None:
+    given = model_of("encoder", head="none", dropout=0.1, attention_dropout=0.1)
+    config = configured("classify", tmp_path / "b", init_from=kept(tmp_path / "given", given))
+    model = config.model.replace(d=16, dropout=0.3, pool="first")
+    run = make_run(config.replace(model=model), tmp_path / "run")
+    found = run.config.model
+    assert (found.d, found.context, found.encoder_blocks) == (8, 64, 2)
+    assert (found.dropout, found.pool, found.attention_dropout) == (0.3, "first", 0.0)
+    assert "model.d = 16, model.encoder_blocks = 1, model.decoder_blocks = 1: not used" in run.notes[0]
+    assert (
+        "tokenizer.kind = 'byte': not used, since the model's own tokenizer is, with 261 tokens" in run.notes
+    )
+
+
+def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
+    folder.save(tmp_path / "given", Checkpoint(model_of("encoder")))
+    config = configured("classify", tmp_path, init_from=str(tmp_path / "given"))
+    with pytest.raises(ConfigError, match=r"has no tokenizer\.json"):
+        begin(config)
+
+
+def test_rows_to_spare_stay(tmp_path: Path) -> None:
+    given = model_of("decoder", vocabulary=BYTES.size + 9)
+    run = started("language-model", tmp_path, kept(tmp_path / "given", given))
+    assert run.model.config.vocabulary == BYTES.size + 9
+    assert all(torch.equal(weight, weights(given)[name]) for name, weight in weights(run.model).items())
+
+
+def test_the_notes_tell_what_was_taken_and_stand_in_the_recipe(tmp_path: Path) -> None:
+    given = model_of("encoder", head_transform=True)
+    run = started("classify", tmp_path, kept(tmp_path / "given", given), steps=1)
+    next(iter(run.train()))
+    told = [note for note in run.notes if "are taken" in note]
+    assert told == [
+        f"18 weights of {tmp_path / 'given'} are taken; new: head.out.weight, head.out.bias; "
+        "left behind: head.transform.weight, head.transform.bias, head.transform_norm.weight"
+    ]
+    recipe = (run.out / "recipe.toml").read_text()
+    assert f"# {told[0]}\n" in recipe
+    again = RunConfig.read(run.out / "recipe.toml")
+    assert again == run.config
+    assert begin(again).config.model.replace(head="classifier", classes=2) == run.config.model
+
+
+# Tokens that are added.
+
+
+def test_added_tokens_leave_the_logits_of_the_others_as_they_were(tmp_path: Path) -> None:
+    given = model_of("decoder", head_bias=True, tied=False, vocabulary=BYTES.size)
+    config = configured("language-model", tmp_path, init_from=kept(tmp_path / "given", given))
+    config = config.replace(tokenizer=config.tokenizer.replace(added=["<one>", "<two>"]))
+    run = make_run(config, tmp_path / "run")
+    size, tokenizer = BYTES.size, run.data.tokenizers.target
+    assert (tokenizer.size, run.model.config.vocabulary) == (size + 2, size + 2)
+    assert [tokenizer.encode(name) for name in ("<one>", "<two>")] == [[size], [size + 1]]
+    tokens = torch.arange(4, 20)[None]
+    assert torch.allclose(run.model.eval()(tokens)[..., :size], given(tokens), atol=1e-6)
+    for name in ("decoder.tokens.weight", "head.table.weight", "head.bias"):
+        rows, old = weights(run.model)[name], weights(given)[name]
+        assert torch.equal(rows[:size], old)
+        assert (rows[size:] - old.mean(0)).abs().max() <= 0.5 * old.std(0).max()
+    assert not torch.equal(rows[size], rows[size + 1]) or rows.ndim == 1
+    assert "2 tokens are added to the 261 of its tokenizer" in run.notes
+    list(run.train())
+    assert Tokenizer.load(run.out / "last").encode("<two>") == [size + 1]
+
+
+# Gentle settings.
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        ({}, GENTLE),
+        ({"learning_rate": 0.5}, {key: value for key, value in GENTLE.items() if key != "learning_rate"}),
+        ({"lora_rank": 4}, GENTLE | GENTLE_LORA),
+        ({"matrix_rate": 0.5}, GENTLE | {"optimizer": "muon"}),
+        (
+            {"optimizer": "muon"},
+            {key: value for key, value in (GENTLE | GENTLE_MUON).items() if key != "optimizer"},
+        ),
+    ],
+)
+def test_what_a_recipe_leaves_open_is_gentle(stated: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert gentle_settings(TrainingConfig.model_validate({"init_from": "x", **stated})) == expected
+
+
+def test_gentle_settings_are_smaller_than_those_of_a_new_model() -> None:
+    usual = TrainingConfig()
+    assert GENTLE["learning_rate"] < GENTLE_LORA["learning_rate"] < usual.learning_rate
+    assert GENTLE_MUON["matrix_rate"] < usual.matrix_rate
+
+
+def test_gentle_settings_stand_in_the_recipe_and_are_told(tmp_path: Path) -> None:
+    run = started("classify", tmp_path, kept(tmp_path / "given", model_of("encoder", head="none")))
+    assert run.config.training.learning_rate == GENTLE["learning_rate"]
+    assert "learning_rate" in run.config.training.model_fields_set
+    assert any("training.learning_rate = 0.0002" in note and "gentle" in note for note in run.notes)
+
+
+# What it is good for.
+
+
+@pytest.mark.slow
+@pytest.mark.notes("N36")
+def test_a_model_that_has_read_text_learns_a_task_from_four_examples(tmp_path: Path) -> None:
+    """Two kinds of sentences, each with its own words: reading shows which words go together, labels only name them."""
+    draw = random.Random(1)
+    words = {kind: [f"{kind}{number}" for number in range(30)] for kind in ("sea", "sky")}
+
+    def lines(count: int, is_labelled: bool) -> str:
+        said = [(" ".join(draw.choices(words[kind], k=6)), kind) for _ in range(count) for kind in words]
+        return "".join(f"{text}\t{kind}\n" if is_labelled else f"{text}\n" for text, kind in said)
+
+    for name, count in (("text.txt", 750), ("few.tsv", 2), ("test.tsv", 100)):
+        (tmp_path / name).write_text(lines(count, name != "text.txt"))
+
+    def run(task: str, file: str, out: str, data: dict[str, Any], **training: Any) -> Run:
+        config = {
+            "task": task,
+            "data": {"train": str(tmp_path / file), **data},
+            "tokenizer": {"kind": "word", "minimum_frequency": 1},
+            "model": {"d": 24, "h": 2, "encoder_blocks": 1, "context": 16},
+            "training": {"threads": 1, "samples": 0, "batch_tokens": 512, "learning_rate": 2e-3, **training},
+        }
+        made = make_run(RunConfig.model_validate(config), tmp_path / out)
+        list(made.train())
+        return made
+
+    run("masked-language-model", "text.txt", "read", {"validation": 0.05, "documents": "line"}, steps=150)
+    held_out = {"validation": 0.0, "test": str(tmp_path / "test.tsv")}
+    found = {}
+    for out, more in (("new", {}), ("tuned", {"init_from": str(tmp_path / "read" / "last")})):
+        quality = run("classify", "few.tsv", out, held_out, steps=40, **more).evaluate()
+        assert quality is not None
+        found[out] = quality["accuracy"]
+    assert found["tuned"] > 0.95 > 0.8 > found["new"]
