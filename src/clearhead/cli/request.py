@@ -1,10 +1,12 @@
 """What a `train` command line asks for: words and settings enter; a recipe, a folder and reasons leave."""
 
+import json
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Self, get_args
 
 import typer
 
@@ -32,6 +34,19 @@ class Request:
         """Whether there is a run to go on with."""
         return (self.out / RECIPE).is_file()
 
+    def to_json(self) -> str:
+        """The request as a text, for other processes."""
+        config = self.config.model_dump(mode="json", exclude_unset=True)
+        return json.dumps([config, str(self.out), self.resume, self.reasons])
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The reverse of `to_json`."""
+        from clearhead.config.run import RunConfig
+
+        config, out, resume, reasons = json.loads(text)
+        return cls(RunConfig(**config), Path(out), resume, reasons)
+
 
 def parted(arguments: Iterable[str]) -> tuple[list[str], dict[str, str]]:
     """Words and settings of a command line, in any order: `book.txt --model.d 64` or `--model.d=64 book.txt`."""
@@ -54,9 +69,21 @@ def parted(arguments: Iterable[str]) -> tuple[list[str], dict[str, str]]:
 def find_request(
     words: Sequence[str], overrides: dict[str, str], out: Path | None, resume: bool, minutes: float | None
 ) -> Request:
-    """The recipe that is read or made, and the folder that it writes to."""
+    """The recipe that is read or made, and the folder that it writes to.
+
+    What `torchrun` starts anew after a failure goes on, as with --resume.
+    """
     from clearhead.config.run import RunConfig, Task
 
+    restarts, most_restarts = (
+        int(os.environ.get(f"TORCHELASTIC_{name}", "0")) for name in ("RESTART_COUNT", "MAX_RESTARTS")
+    )
+    if most_restarts and out is None and not resume:
+        raise ConfigError(
+            f"torchrun --max-restarts {most_restarts} starts a run anew after a failure, which then has to find its "
+            "folder.\nName it with --out."
+        )
+    resume = resume or restarts > 0
     if not words:
         raise typer.BadParameter("Give a recipe, or a task and files.")
     what, *files = words
@@ -68,7 +95,7 @@ def find_request(
         out = out or recipe.parent
     place = out or default_folder(name_of(what, files) if recipe is None else stem_of(recipe), resume)
     if resume and (place / RECIPE).is_file():
-        if minutes is not None:
+        if minutes is not None and not restarts:
             raise ConfigError(
                 "--minutes: a run that goes on keeps its number of steps.\nLeave it out, or begin anew."
             )

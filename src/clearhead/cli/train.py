@@ -4,10 +4,11 @@ The plan comes first; results are on stdout, progress is on stderr. Ctrl-C saves
 """
 
 import json as json_format
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
@@ -61,25 +62,60 @@ def train(
     console = Console(stderr=json, soft_wrap=True, highlight=False)
     words, overrides = parted([what, *context.args])
     request: Request | None = None
-    try:
-        request = find_request(words, overrides, out, resume, minutes)
-        run = prepared(request)
-        show_plan(console, request, run)
-        if plan:
-            facts = planned(request, run) | {"audit": run.data.audit.to_json()}
-        else:
-            carry_out(request, run)
-            facts = planned(request, run) | done(run) | {"quality": measured(run)}
-            show_result(console, run)
-            show_next(console, run)
-    except KeyboardInterrupt:
-        way_on = (
-            f"\nGo on with: clearhead train {request.out} --resume" if request and request.is_begun else ""
-        )
-        print(f"\nStopped.{way_on}", file=sys.stderr)
-        raise typer.Exit(130) from None
-    if json:
-        print(json_format.dumps(facts, ensure_ascii=False))
+    with among_ranks() as is_first:
+        try:
+            request = agreed(lambda: find_request(words, overrides, out, resume, minutes))
+            run = prepared(request)
+            show_plan(console, request, run)
+            if plan:
+                facts = planned(request, run) | {"audit": run.data.audit.to_json()}
+            else:
+                carry_out(request, run)
+                if not is_first:
+                    return
+                facts = planned(request, run) | done(run) | {"quality": measured(run)}
+                show_result(console, run)
+                show_next(console, run)
+        except KeyboardInterrupt:
+            way_on = (
+                f"\nGo on with: clearhead train {request.out} --resume"
+                if request and request.is_begun
+                else ""
+            )
+            print(f"\nStopped.{way_on}", file=sys.stderr)
+            raise typer.Exit(130) from None
+        if json:
+            print(json_format.dumps(facts, ensure_ascii=False))
+
+
+def is_alone() -> bool:
+    """Whether this process is not one of several that `torchrun` has started."""
+    return int(os.environ.get("WORLD_SIZE", "1")) == 1
+
+
+@contextmanager
+def among_ranks() -> Iterator[bool]:
+    """Meets the other processes, where there are any; only the first of them prints. Whether this is it."""
+    if is_alone():
+        yield True
+        return
+    from clearhead.training.distributed import is_first, joined
+
+    with joined(), ExitStack() as stack:
+        if not is_first():
+            nowhere = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
+            stack.enter_context(redirect_stdout(nowhere))
+            stack.enter_context(redirect_stderr(nowhere))
+        yield is_first()
+
+
+def agreed(find: Callable[[], Request]) -> Request:
+    """What the first process finds is asked for; another machine could make another recipe for the same files."""
+    if is_alone():
+        return find()
+    from clearhead.training.distributed import told_by_first
+
+    return Request.from_json(told_by_first(lambda: find().to_json()))
 
 
 def prepared(request: Request) -> "Run":
@@ -133,13 +169,13 @@ def carry_out(request: Request, run: "Run") -> None:
         with on_signals(stop):
             for record in run.train(request.resume):
                 display.show(record)
-    if caught and not run.is_done:
+    if not run.is_done:  # this process or another one was asked to stop
         print(
             f"Stopped after step {run.step:,} of {run.plan.steps:,}, and kept.\n"
             f"Go on with: clearhead train {run.out} --resume",
             file=sys.stderr,
         )
-        raise typer.Exit(128 + caught[0])
+        raise typer.Exit(128 + (caught or [signal.SIGTERM])[0])
 
 
 @contextmanager

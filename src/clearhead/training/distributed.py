@@ -43,16 +43,6 @@ def neighbours() -> int:
     return int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if dist.is_initialized() else 1
 
 
-def is_restarted() -> bool:
-    """Whether `torchrun` has started this process anew after a failure: it goes on where the last one stood."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
-
-
-def may_restart() -> bool:
-    """Whether `torchrun` starts this process anew after a failure."""
-    return int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")) > 0
-
-
 @contextmanager
 def joined() -> Iterator[None]:
     """Meets the other processes of `torchrun`; of an error that they share only one of them tells."""

@@ -29,6 +29,9 @@ class Alone:
         """Around a part of a step: the gradients of the ranks meet in the last."""
         return nullcontext()
 
+    def rest(self) -> None:
+        """After passes without a backward pass: every weight is again where it is between two steps."""
+
     def gather(self) -> None:
         """Brings all weights to `whole` on the first rank; all ranks have to ask."""
 
@@ -62,7 +65,11 @@ class Sharded(Alone):
                 fully_shard(block.cross, mesh=mesh)
                 register_fsdp_forward_method(block.cross, "keys_values")
             fully_shard(block, mesh=mesh)
-        fully_shard(self.model, mesh=mesh)
+        self.root = fully_shard(self.model, mesh=mesh)
+
+    def rest(self) -> None:
+        """After passes without a backward pass: every weight is again where it is between two steps."""
+        self.root.reshard()
 
     def gather(self) -> None:
         """Brings all weights to `whole` on the first rank, one at a time; all ranks have to ask."""

@@ -28,6 +28,7 @@ from clearhead.models.build import SHAPES, Model
 from clearhead.training.adapters import make_learnable
 from clearhead.training.disk import free_room, seconds_to_save, size, used_room
 from clearhead.training.distributed import neighbours, ranks, told_by_first
+from clearhead.training.shares import rows_here
 from clearhead.training.trainer import Trainer, pick_device
 
 DEFAULT_EPOCHS = 10.0  # where a recipe says neither steps, epochs nor minutes
@@ -216,7 +217,7 @@ class Held:
     """Counts the most bytes that autograd keeps for a backward pass, inside a `with`; weights are not among them."""
 
     def __init__(self, model: Model) -> None:
-        self.weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
+        self.weights = {rows_here(weight).untyped_storage().data_ptr() for weight in model.parameters()}
         self.places: set[int] = set()
         self.now = self.most = self.largest = 0
         self.hooks = torch.autograd.graph.saved_tensors_hooks(self.keep, lambda X: X)

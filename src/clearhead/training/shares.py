@@ -44,6 +44,11 @@ def whole(tensor: Tensor) -> Tensor:
     return cast("DTensor", tensor).full_tensor() if is_sharded(tensor) else tensor
 
 
+def rows_here(tensor: Tensor) -> Tensor:
+    """What this rank holds of a tensor."""
+    return cast("DTensor", tensor).to_local() if is_sharded(tensor) else tensor
+
+
 def placed(value: Tensor, like: Tensor) -> Tensor:
     """A copy of a tensor that is there in full, kept as another one is: on its device, and only this rank's rows."""
     if not is_sharded(like) or value.shape != like.shape:
@@ -94,7 +99,7 @@ def by_shards(make: Callable[[Tensor], Tensor], matrices: list[Tensor]) -> Itera
     count, rows = ranks(), rows_of(len(matrices[0]))
     for first in range(0, len(matrices), count):
         some = matrices[first : first + count]
-        local = torch.cat([cast("DTensor", matrix).to_local() for matrix in some])
+        local = torch.cat([rows_here(matrix) for matrix in some])
         here = rows if rank() < len(some) else [0] * count  # rows that come here, from each rank
         there = [rows[rank()] if other < len(some) else 0 for other in range(count)]  # that go to each
         M = exchanged(local, there, here)

@@ -229,6 +229,7 @@ class Trainer:
         self.average.before_evaluation()
         with self.average.applied():
             loss, predictions, right = validate(self.model, self.validation, self.device, self.evaluated)
+            self.parallel.rest()
         is_best = loss < self.best_loss
         self.best_loss = min(loss, self.best_loss) if math.isfinite(loss) else self.best_loss
         self.evaluations_since_best = 0 if is_best else self.evaluations_since_best + 1
