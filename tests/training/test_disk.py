@@ -128,6 +128,19 @@ def test_what_does_not_fit_is_not_begun(tmp_path: Path) -> None:
     assert caught.value.errno == errno.ENOSPC
 
 
+def test_a_run_folder_has_one_writer(tmp_path: Path) -> None:
+    run = run_in(tmp_path / "run", tmp_path)
+    records = run.train()
+    next(records)
+    with pytest.raises(TrainingError) as caught:
+        list(run_in(tmp_path / "run", tmp_path).train(resume=True))
+    assert str(caught.value) == (
+        f"Another process is training in {run.out}.\nWait until it ends, or name another --out."
+    )
+    records.close()  # type: ignore[attr-defined]
+    list(run_in(tmp_path / "run", tmp_path).train(resume=True))
+
+
 def test_the_room_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "b").write_bytes(b"12345")

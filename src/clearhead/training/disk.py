@@ -1,10 +1,10 @@
-"""Room on the disk, and its speed: asked before a run, and before each checkpoint; a full disk ends a run kindly."""
+"""The disk of a run: its room, asked before a run and before each save; its speed; and who else writes there."""
 
 import errno
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -51,6 +51,25 @@ def seconds_to_save(folder: Path, count: int) -> float:
             return (perf_counter() - started) * max(1.0, count / SAMPLE)
     except OSError:  # a plan may be asked for where nothing can be written
         return count / SLOW
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Refuses a run folder that another process writes to; the lock is the system's, and ends with its process."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(ImportError):  # not every system has such locks
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise TrainingError(
+            f"Another process is training in {folder}.\nWait until it ends, or name another --out."
+        ) from None
+    finally:
+        os.close(handle)
 
 
 @contextmanager

@@ -36,7 +36,7 @@ from clearhead.text.sources import read_split
 from clearhead.training import snapshots
 from clearhead.training.begin import begin
 from clearhead.training.card import card_of
-from clearhead.training.disk import told_when_full
+from clearhead.training.disk import alone_in, told_when_full
 from clearhead.training.distributed import is_first, one_ahead
 from clearhead.training.evaluate import Evaluation
 from clearhead.training.events import Events
@@ -82,7 +82,7 @@ class Run:
         if not is_first():
             yield from self.follow(resume)
             return
-        with told_when_full(self.out):
+        with told_when_full(self.out), alone_in(self.out):
             trainer = self.begin(resume)
             with (
                 (self.out / LOG).open("a", encoding="utf-8") as log,
