@@ -156,7 +156,7 @@ def left_in(folder: Path) -> list[str]:
 def check_good(out: Path) -> None:
     """What must hold whenever a run is killed: every checkpoint is whole, and the best model is there."""
     for place in snapshots.snapshots(out / runs.CHECKPOINTS):
-        snapshots.read(place)
+        snapshots.check(place)
     log = read_log(out / runs.LOG) if (out / runs.LOG).exists() else None
     kept = snapshots.snapshots(out / runs.CHECKPOINTS)
     if log and kept and any(record.step <= step_of(kept[-1]) for record in log.evaluations):

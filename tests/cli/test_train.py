@@ -16,7 +16,7 @@ from clearhead.cli.request import default_folder, find_request, name_of, parted
 from clearhead.config.run import RunConfig
 from clearhead.errors import ClearheadError, ConfigError
 from clearhead.training.history import read_log
-from clearhead.training.snapshots import read, snapshots
+from clearhead.training.snapshots import check, snapshots
 from tests.training.small import small_config
 
 
@@ -229,6 +229,17 @@ def test_a_stop_from_outside_leaves_a_checkpoint_and_says_how_to_go_on(number: i
 
 
 @pytest.mark.slow
+def test_a_damaged_checkpoint_is_named_on_stderr(recipe: str) -> None:
+    done(recipe)
+    (Path("runs/tiny/checkpoints/step-6") / "state.safetensors").write_bytes(b"")
+    command = [sys.executable, "-c", "from clearhead.cli.main import main; main()"]
+    result = subprocess.run([*command, "train", "runs/tiny", "--resume"], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    named = "runs/tiny/checkpoints/step-6 is damaged: state.safetensors is not as it was written."
+    assert f"{named} Going on from the one before." in result.stderr
+
+
+@pytest.mark.slow
 def test_a_second_one_leaves_at_once_and_harms_nothing(recipe: str) -> None:
     """Evaluations that take their time keep the first one waiting."""
     process = started(recipe, "--training.evaluate_every=1", "--training.checkpoint_every=1")
@@ -240,4 +251,4 @@ def test_a_second_one_leaves_at_once_and_harms_nothing(recipe: str) -> None:
     assert "Go on with: clearhead train runs/tiny --resume" in said
     assert "Traceback" not in said
     for place in snapshots(Path("runs/tiny/checkpoints")):
-        read(place)
+        check(place)

@@ -24,7 +24,7 @@ MB = 1 << 20
 def settle(out: Path) -> None:
     """What is in the run folder is whole."""
     for place in snapshots.snapshots(out / "checkpoints"):
-        snapshots.read(place)
+        snapshots.check(place)
     assert [path.name for path in out.rglob("*.writing")] == []
     if (out / "best").exists():
         folders.load(out / "best")
