@@ -6,9 +6,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from clearhead.checkpoint import Checkpoint, save
 from clearhead.cli.main import app
+from clearhead.config.model import ModelConfig
+from clearhead.config.tokenizer import TokenizerConfig
 from clearhead.data import splits
 from clearhead.errors import ConfigError, DataError
+from clearhead.models.build import build
+from clearhead.text.tokenizer import Tokenizer
 
 
 @pytest.fixture
@@ -81,3 +86,16 @@ def test_errors_are_of_our_family(recipe: Path) -> None:
     result = run(recipe)
     assert isinstance(result.exception, DataError)
     assert "line 1" in str(result.exception)
+
+
+def test_the_tokenizer_of_a_model_to_start_from_counts(recipe: Path, tmp_path: Path) -> None:
+    tokenizer = Tokenizer.train(["the dog a cat"], TokenizerConfig(kind="word", minimum_frequency=1))
+    sizes = {"shape": "encoder-decoder", "vocabulary": tokenizer.size, "d": 8, "h": 2}
+    save(tmp_path / "model", Checkpoint(build(ModelConfig.model_validate(sizes)), tokenizer))
+    result = run(recipe, "--training.init_from", tmp_path / "model", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["train"]["unknown"] > 8  # every word of Spanish, and two of English
+    assert json.loads(run(recipe, "--json").stdout)["train"]["unknown"] == 0
+    assert f"the tokenizer of {tmp_path / 'model'}"[:60] in run(
+        recipe, "--training.init_from", tmp_path / "model"
+    ).stdout.replace("\n", "")

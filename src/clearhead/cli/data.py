@@ -30,10 +30,15 @@ def data(
     from clearhead.config.run import RunConfig, parse_overrides
     from clearhead.data.prepare import prepare
 
-    run = RunConfig.read(recipe, parse_overrides(context.args))
+    run, tokenizers = RunConfig.read(recipe, parse_overrides(context.args)), None
+    if run.training.init_from is not None:
+        from clearhead.training.begin import begin
+
+        start = begin(run)
+        run, tokenizers = start.config, start.tokenizers
     console, status = Console(), Console(stderr=True)
     with status.status("reading") as line:
-        prepared = prepare(run, lambda progress: line.update(told(progress)))
+        prepared = prepare(run, lambda progress: line.update(told(progress)), tokenizers)
     for shards in prepared.splits.values() if verify else ():
         shards.verify()
     if json:
@@ -41,7 +46,8 @@ def data(
 
         print(dumps(prepared.audit.to_json(), ensure_ascii=False))
     else:
-        title = f"{recipe}: {run.task}, {run.tokenizer.kind}, {prepared.tokenizers.target.size} tokens"
+        cut = run.tokenizer.kind if tokenizers is None else f"the tokenizer of {run.training.init_from}"
+        title = f"{recipe}: {run.task}, {cut}, {prepared.tokenizers.target.size} tokens"
         show(console, title, prepared.audit)
 
 

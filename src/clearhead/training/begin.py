@@ -87,6 +87,9 @@ class Beginning:
             self.notes += self.told(taken, data)
             new = [*taken.new, *grown]
         make_learnable(model, self.config.training, new)
+        every = sum(weight.numel() for weight in model.parameters())
+        learning = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+        self.notes += [f"{learning:,} of {every:,} parameters learn"] * (learning < every)
 
     def told(self, taken: "Taken", data: Prepared) -> list[str]:
         """What became of the weights and of the vocabulary."""
