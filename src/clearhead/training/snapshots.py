@@ -271,9 +271,9 @@ def put_back(tensors: dict[str, Tensor], trainer: Trainer) -> None:
             optimizer.state[weight] = {key: placed(value, weight) for key, value in kept.items()}
     trainer.average.restore(below("average.", tensors))
     if rank() < len(tensors["random.cpu"]):  # a rank that was not there before begins with its own seed
-        torch.set_rng_state(tensors["random.cpu"][rank()])
+        torch.set_rng_state(tensors["random.cpu"][rank()].clone())  # a view of another row is misread
         if "random.cuda" in tensors and trainer.device.type == "cuda":
-            torch.cuda.set_rng_state(tensors["random.cuda"][rank()], trainer.device)
+            torch.cuda.set_rng_state(tensors["random.cuda"][rank()].clone(), trainer.device)
 
 
 def learning(model: nn.Module) -> dict[str, nn.Parameter]:
