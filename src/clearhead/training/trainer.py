@@ -26,7 +26,7 @@ from clearhead.models.build import Model
 from clearhead.models.stack import Stack
 from clearhead.training.adapters import merged
 from clearhead.training.averages import make_average
-from clearhead.training.distributed import rank, ranks
+from clearhead.training.distributed import is_first, rank, ranks
 from clearhead.training.losses import logits_of, loss_of, training_loss
 from clearhead.training.optimizers import make_optimizers, set_rate
 from clearhead.training.parallel import make_parallel
@@ -240,7 +240,8 @@ class Trainer:
         """The weights to keep and to show, in the whole model: averages and adapters in their place. For all ranks."""
         with self.average.applied():
             self.parallel.gather()
-            with merged(self.parallel.whole):
+            # On other ranks `whole` may be shards, whose products all ranks would have to take part in.
+            with merged(self.parallel.whole) if is_first() else nullcontext():
                 yield
 
 
