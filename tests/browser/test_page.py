@@ -128,6 +128,51 @@ def test_a_link_shows_what_was_on_screen(visit: Visit) -> None:
     assert "at=decoder.1.self" in unquote(link)
 
 
+NONSENSE = [
+    {"view": "constructor"}, {"at": "x.y.z", "head": "99"}, {"q": "1.5"}, {"q": "-5", "k": "1e9"},
+    {"q": "abc", "step": "x"},
+    {"stack": "constructor", "sort": "constructor", "scope": "zzz", "mass": "abc", "stage": "zzz", "site": "nope"},
+    {"tokens": "-9", "step": "-3"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("given", NONSENSE, ids=str)
+def test_a_link_with_nonsense_shows_something_that_makes_sense(visit: Visit, given: dict[str, str]) -> None:
+    visitor = visit(MODELS["decoder"]())
+    for view in VIEWS:
+        visitor.go(**({"view": view, "text": TEXT} | given))
+        assert is_fine(visitor), view
+
+
+def test_a_text_that_changes_while_the_page_loads_is_the_one_that_is_drawn(visit: Visit) -> None:
+    model = MODELS["decoder"]()
+    visitor = visit(model)
+    visitor.go("attention", text=TEXT)
+    visitor.page.evaluate(
+        """() => {
+          for (const text of ['he is', 'he is old', 'he is old and', 'he is old and happy'])
+            location.hash = `view=attention&text=${text}`;
+          location.hash = 'view=links&text=he is old and happy';
+          location.hash = 'view=attention&text=he is old and happy&head=1';
+        }"""
+    )
+    visitor.page.wait_for_function("() => document.querySelector('.matrix')?.drawing.rows === 6")
+    visitor.settle()
+    A = model.trace("he is old and happy")["decoder.0.self.weights"][0, 1]
+    assert torch.tensor(visitor.matrix("softmax")) == pytest.approx(A.flatten(), abs=1e-6)
+    visitor.act(visitor.page.go_back)
+    visitor.act(visitor.page.go_forward)
+    assert torch.tensor(visitor.matrix("softmax")) == pytest.approx(A.flatten(), abs=1e-6)
+
+
+def test_a_text_that_is_too_long_is_refused_without_repeating_it(visit: Visit) -> None:
+    visitor = visit(MODELS["decoder"]())
+    visitor.go("text", text="the cat " * 3000)
+    said = visitor.page.locator(".error").inner_text()
+    assert "at most 20000 characters" in said
+    assert len(said) < 1000
+
+
 def test_a_walk_through_all_views_by_keyboard(visit: Visit) -> None:
     visitor = visit(MODELS["encoder-decoder"]())
     visitor.go("text", text=TEXT)

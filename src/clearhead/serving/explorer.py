@@ -43,6 +43,7 @@ from clearhead.serving.store import Gone, Store
 
 PAGE = Path(__file__).parent / "page"
 MOST_NUMBERS = 1 << 24  # in one packet
+LONGEST_ERROR = 800  # characters
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 Query = dict[str, str]
@@ -256,8 +257,10 @@ async def front_page(request: Request) -> Response:
 
 async def say(request: Request, error: Exception) -> Response:
     """An error that the reader can mend."""
-    status = 404 if isinstance(error, Gone) else 422
-    return JSONResponse({"error": str(error)}, status_code=status)
+    status, said = 404 if isinstance(error, Gone) else 422, str(error)
+    if len(said) > LONGEST_ERROR:  # it repeats a text that was too long
+        said = f"{said[: LONGEST_ERROR // 2]} … {said[-LONGEST_ERROR // 2 :]}"
+    return JSONResponse({"error": said}, status_code=status)
 
 
 async def admit(request: Request, error: Exception) -> Response:

@@ -27,7 +27,7 @@ export function headAt(name = headName()) {
 export const topStack = () => (app.model.shape === "encoder" ? "encoder" : "decoder");
 export const tokens = (stack) => app.pass.tokens[stack];
 const within = (text, most, otherwise) => (
-	text !== "" && Number(text) >= 0 && Number(text) < most ? Number(text) : otherwise
+	text !== "" && Number.isInteger(Number(text)) && text >= 0 && Number(text) < most ? Number(text) : otherwise
 );
 export const query = () => within(state().q, tokens(attention().stack).length, tokens(attention().stack).length - 1);
 export const keyToken = () => {
@@ -36,7 +36,7 @@ export const keyToken = () => {
 };
 // The token that a view about one token looks at: the query's place in a stack.
 export const place = (stack) => within(state().q, tokens(stack).length, tokens(stack).length - 1);
-export const chosenStack = () => (state().stack in app.pass.tokens ? state().stack : topStack());
+export const chosenStack = () => (Object.hasOwn(app.pass.tokens, state().stack) ? state().stack : topStack());
 export const stackOf = (name) => app.model.stacks.find((one) => one.name === name);
 export const isWhatIf = () => Boolean(state().off || state().mute);
 

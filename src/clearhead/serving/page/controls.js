@@ -16,8 +16,8 @@ export const picker = (label, key, options, now, go) => h(
 	),
 );
 // Buttons of which one is pressed: pairs of a value and its text.
-export const buttons = (label, key, options, now, go) => h(
-	"span", { class: "heads", role: "group", "aria-label": label },
+export const buttons = (label, key, options, now, go, said) => h(
+	"span", { class: "heads", role: "group", "aria-label": label }, said,
 	options.map(([value, text = value]) => h(
 		"button", { key: `${key} ${value}`, "aria-pressed": String(value === now), onclick: () => go(value) },
 		String(text),
@@ -39,9 +39,9 @@ export const rules = (keys, ...more) => bar("Rules", keys.map((key) => h(
 	}),
 )), more);
 
-export const headButtons = (heads, now, go, ...first) => [
-	h("span", {}, "Head"), buttons("Head", "head", [...first, ...heads.map((number) => [number])], now, go),
-];
+export const headButtons = (heads, now, go, ...first) => buttons(
+	"Head", "head", [...first, ...heads.map((number) => [number])], now, go, "Head ",
+);
 
 export function chooser({ pair = true } = {}) {
 	const one = attention();

@@ -60,7 +60,7 @@ export function formula(source) {
 export function num(value, digits = 4) {
 	if (value === null || value === undefined) return "–";
 	if (!Number.isFinite(value)) return value < 0 ? "−∞" : value > 0 ? "∞" : "NaN";
-	if (value === 0) return "0";
+	if (Number.isInteger(value) && Math.abs(value) < 1e5) return String(value).replace("-", "−");
 	const size = Math.abs(value);
 	const text = size >= 1e5 || size < 1e-4 ? value.toExponential(Math.max(0, digits - 2)) : value.toPrecision(digits);
 	return text.replace("e+", "e").replaceAll("-", "−");

@@ -183,7 +183,7 @@ async function draw(changed) {
 		const asked = ASKS.some((key) => pending.has(key)) ? await ask() : {};
 		if (mine !== ticket) return;
 		Object.assign(app, asked);
-		const view = VIEWS[state().view] || attention, isSame = pending.size === 1 && pending.has("cell");
+		const view = Object.hasOwn(VIEWS, state().view) ? VIEWS[state().view] : attention, isSame = pending.size === 1 && pending.has("cell");
 		const [body, side] = await again(() => Promise.all([isSame ? null : view.draw(), derivation()]));
 		if (mine !== ticket) return;
 		if (!isSame) swap(main, whatIf(), ...[body].flat(Infinity));

@@ -38,7 +38,7 @@ function legend(scale, hasHidden) {
 export function matrix(options) {
 	const {
 		values, rows, columns, rowTokens, columnTokens, title, isHidden, onselect, name, wide = 720, tall = 620,
-		small = false,
+		small = false, bare = false,
 	} = options;
 	const scale = options.scale || scaleFor(values, "signed", isHidden), unit = rem(), font = Math.round(12 * unit);
 	let { selected } = options;
@@ -58,10 +58,11 @@ export function matrix(options) {
 	) : 22 * unit);
 	const roomW = (wide * unit) / columns, roomH = (tall * unit) / rows;
 	const cell = Math.min(Math.max(2, Math.min(roomW, roomH)), (small ? 22 : 44) * unit);
-	const cellW = Math.min(cell, roomW), cellH = Math.min(cell, roomH);
-	const showRows = cellH >= font * 0.9, showColumns = cellW >= font * 0.9 || !columnTokens;
-	const left = small && !showRows ? 2 : showRows ? widest(rowTokens, rows) : 14 * unit;
-	const top = small && !showColumns ? 2 : columnTokens && showColumns ? widest(columnTokens, columns) : 16 * unit;
+	const cellW = Math.min(bare ? 40 * unit : cell, roomW);
+	const cellH = bare ? (columns > 16 ? 22 : 30) * unit : Math.min(cell, roomH);
+	const showRows = !bare && cellH >= font * 0.9, showColumns = cellW >= font * 0.9 || !columnTokens;
+	const left = bare || small && !showRows ? 2 : showRows ? widest(rowTokens, rows) : 14 * unit;
+	const top = bare || small && !showColumns ? 2 : columnTokens && showColumns ? widest(columnTokens, columns) : 16 * unit;
 	const wideAll = cellW * columns, tallAll = cellH * rows, ratio = Math.min(3, devicePixelRatio || 1);
 	const width = Math.ceil(left + wideAll + 2), height = Math.ceil(top + tallAll + 2);
 	const image = picture(values, rows, columns, scale, isHidden), colour = colourer(scale);
@@ -79,7 +80,7 @@ export function matrix(options) {
 		context.drawImage(image, left, top, wideAll, tallAll);
 		if (cellW > 8 && cellH > 8) lines();
 		if (cellW >= 34 * unit && cellH >= 16 * unit) numbers();
-		labels();
+		if (!bare) labels();
 		band();
 	}
 	function hatch() {
@@ -194,6 +195,7 @@ export function matrix(options) {
 		choose(to(0, rows), to(1, columns), event.key === "Enter");
 	});
 	draw();
+	if (bare) return canvas;
 	read(...selected);
 	const element = h(
 		"figure", { class: "matrix", "data-name": name || title },
@@ -204,51 +206,8 @@ export function matrix(options) {
 	return element;
 }
 
-// One vector as a strip of fields, with numbers where there is room. Arrow keys move, Enter derives.
-export function strip(values, { scale, name, colour, onselect, chosen = -1, key }) {
-	const n = values.length, unit = rem(), tall = (n <= 16 ? 30 : 22) * unit;
-	const width = Math.max(240, Math.min(40 * unit * n, 680 * unit)), step = width / n, ratio = Math.min(3, devicePixelRatio || 1);
-	const ends = `from ${num(Math.min(...values), 3)} to ${num(Math.max(...values), 3)}`;
-	const canvas = h("canvas", {
-		role: "application", "aria-roledescription": "vector", tabindex: "0", key,
-		"aria-label": `${name}: ${n} numbers, ${ends}. Arrow keys move and derive the number.`,
-	});
-	canvas.width = width * ratio;
-	canvas.height = tall * ratio;
-	canvas.style.width = `${width}px`;
-	const context = canvas.getContext("2d"), image = picture(values, 1, n, scale), paint = colourer(scale);
-	function draw() {
-		context.setTransform(ratio, 0, 0, ratio, 0, 0);
-		context.imageSmoothingEnabled = false;
-		context.drawImage(image, 0, 0, width, tall);
-		context.fillStyle = property("--card");
-		if (step > 6) for (let i = 1; i < n; i++) context.fillRect(i * step - 0.5, 0, 1, tall);
-		if (step >= 34 * unit) {
-			context.font = `${Math.round(11 * unit)}px ${property("--mono")}`;
-			context.textAlign = "center";
-			context.textBaseline = "middle";
-			values.forEach((value, i) => {
-				context.fillStyle = inkOn(paint(value));
-				context.fillText(short(value), (i + 0.5) * step, tall / 2);
-			});
-		}
-		context.lineWidth = 2;
-		context.strokeStyle = property(colour || "--rule");
-		context.strokeRect(1, 1, width - 2, tall - 2);
-		context.strokeStyle = property("--ink");
-		if (chosen >= 0) context.strokeRect(chosen * step + 1, 1, Math.max(2, step - 2), tall - 2);
-	}
-	const choose = (at) => { chosen = Math.max(0, Math.min(n - 1, at)); draw(); onselect(chosen); };
-	canvas.addEventListener("click", (event) => {
-		const box = canvas.getBoundingClientRect();
-		choose(Math.floor(((event.clientX - box.left) / box.width) * n));
-	});
-	canvas.addEventListener("keydown", (event) => {
-		const by = { ArrowLeft: -1, ArrowRight: 1, Enter: 0 }[event.key];
-		if (by === undefined) return;
-		event.preventDefault();
-		choose(Math.max(0, chosen) + (chosen < 0 ? 0 : by));
-	});
-	draw();
-	return canvas;
-}
+// One vector as a bare strip of fields; every step along it derives a number.
+export const strip = (values, { name, colour = "--rule", onselect, chosen = -1, ...rest }) => matrix({
+	values, rows: 1, columns: values.length, title: name, rowColour: colour, selected: [0, chosen], wide: 680,
+	bare: true, onselect: (_, c) => onselect(c), ...rest,
+});

@@ -3,7 +3,7 @@
 import { app, isWhatIf, topStack } from "./app.js";
 import { state } from "./state.js";
 
-const escape = (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`;
+export const escape = (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`;
 export const quote = (text) => JSON.stringify(text).replace(/[\u007f-\uffff]/g, escape);
 
 // `trace` holds every site, `module` is the model or the one that lacks a part; the panel's own lines follow.

@@ -4,6 +4,7 @@ import { remembered } from "./api.js";
 import { app, attention, headTensors, sites, weight } from "./app.js";
 import { save } from "./panel.js";
 import { say } from "./dom.js";
+import { escape } from "./python.js";
 
 const MOST = 40e6; // bytes of numbers that are taken along without being asked for
 const IMPORT = /(from\s+|import\s+)"(\.{1,2}\/[^"]+\.js)"/g;
@@ -33,7 +34,6 @@ function encoded(text) {
 	return `data:text/javascript;base64,${btoa(letters.join(""))}`;
 }
 
-const escape = (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`;
 const inScript = (value) => JSON.stringify(value).replace(/[<\u2028\u2029]/g, escape);
 const script = (type, id, content) => `<script type="${type}"${id ? ` id="${id}"` : ""}>${content}</script>`;
 

@@ -15,7 +15,7 @@ export async function weights(i, j, who) {
 	const keys = [...e.keys()].filter((key) => seen[key]), score = (key) => [S[key], `scores:${i}:${key}:${name}`];
 	return {
 		title: ["Weight of ", shown(one.stack, i), " on ", shown(one.keys, j)],
-		formula: "A_{ij} = {exp S_{ij}} / {∑_{visible j′} exp S_{ij′}}",
+		formula: 'A_{ij} = {exp S_{ij}} / {∑_{"visible" j′} exp S_{ij′}}',
 		say: seen[j]
 			? [" = exp(", score(j), shift ? ` − ${num(shift)}) / ` : ") / ", total(e)]
 			: [" : this key is hidden from this query, so its share is exactly 0"],

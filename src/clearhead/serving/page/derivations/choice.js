@@ -13,7 +13,8 @@ const after = (i) => (classifies() ? [] : [" after ", shown(topStack(), i)]);
 // Names of what is predicted: classes, or tokens as far as they are known.
 export async function named(i, pass = app.pass) {
 	if (classifies()) return (id) => visible(app.model.labels[id]);
-	const known = new Map((await reading("prediction", { position: i }, pass)).map(({ id, text }) => [id, text]));
+	const rows = pass === app.pass ? (await choice(i)).rows : await reading("prediction", { position: i }, pass);
+	const known = new Map(rows.map(({ id, text }) => [id, text]));
 	return (id) => (known.has(id) ? `${visible(known.get(id))} (${id})` : `token ${id}`);
 }
 async function logits(i, pass = app.pass) {
@@ -121,7 +122,7 @@ export async function p(i, id, which) {
 }
 export async function heated(i, id) {
 	const temperature = Number(state().temperature) || 1, captured = await entry(i, id, "heated");
-	return share({ title: "With temperature: ", i, id, captured, temperature, f: "{exp z_t / T} / {∑_{all} exp z / T}" });
+	return share({ title: "With temperature: ", i, id, captured, temperature, f: "{exp ( z_t ÷ T )} / {∑_{all} exp ( z ÷ T )}" });
 }
 
 // Which tokens top-k and top-p keep: of equals the smaller ids.
@@ -138,7 +139,7 @@ export async function final(i, id) {
 	const kept = keeper(await logits(i)), captured = await entry(i, id, "final");
 	return share({
 		title: "To be drawn: ", i, id, captured, temperature: Number(state().temperature) || 1,
-		isKept: (t) => kept.has(t), f: "{exp z_t / T} / {∑_{kept} exp z / T}",
+		isKept: (t) => kept.has(t), f: "{exp ( z_t ÷ T )} / {∑_{kept} exp ( z ÷ T )}",
 	});
 }
 

@@ -10,7 +10,7 @@ import { named, probabilities } from "./choice.js";
 // For each: the formula of the mean, of one query, and the terms of one query's sum (nothing: it is one weight).
 const STATISTICS = {
 	entropy: {
-		label: "Entropy", each: "H_i = − ∑_j A_{ij} ln A_{ij}", heads: ["key", "A", "−A ln A"],
+		label: "Entropy", each: "− ∑_j A_{ij} ln A_{ij}", heads: ["key", "A", "−A ln A"],
 		term: (weight) => [weight > 0 ? -weight * Math.log(weight) : 0],
 	},
 	distance: {

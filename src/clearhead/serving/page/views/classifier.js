@@ -71,7 +71,7 @@ function wordsPanel(left) {
 		const winner = one.p.indexOf(Math.max(...one.p));
 		return cells([
 			h("bdi", {}, visible(one.word).slice(0, 40)), figure(one.p[best], `p:0:${best}:word${k}`),
-			figure(effects[k], `effect:${k}:${best}`), track(Math.abs(effects[k]) / most, effects[k] < 0 ? "minus" : "q"),
+			figure(effects[k], `effect:${k}:${best}`), track(Math.abs(effects[k]) / most, effects[k] < 0 ? "k" : "q"),
 			winner === best ? "" : `becomes ${visible(left.labels[winner])}`,
 		]);
 	};

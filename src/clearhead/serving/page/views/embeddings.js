@@ -66,7 +66,7 @@ function nearPanel(stack, token, near) {
 		const most = Math.max(...near[key].map((one) => Math.abs(one.value)), 1e-9);
 		const one = ({ id, value, text }) => cells([
 			chip({ id, text }), figure(value, `near:${key}:${token.id}:${id}:${stack}`),
-			track(Math.abs(value) / most, value < 0 ? "minus" : "q"),
+			track(Math.abs(value) / most, value < 0 ? "k" : "q"),
 		]);
 		return h("div", {}, h("h3", {}, name), table(["token", name, ""], near[key].map(one), name));
 	};

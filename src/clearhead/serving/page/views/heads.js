@@ -24,7 +24,7 @@ const SORTS = {
 };
 
 export async function draw() {
-	const sort = state().sort in SORTS ? state().sort : null, position = place(topStack());
+	const sort = Object.hasOwn(SORTS, state().sort) ? state().sort : null, position = place(topStack());
 	const [stats, pictures, effects, was, is] = await Promise.all([
 		reading("heads"), thumbnails(),
 		sort === "moved" && app.model.head !== "none" ? reading("effects", { position }) : null,
@@ -77,7 +77,7 @@ function gridPanel(rows, pictures, sort, position) {
 			"for name, A in trace.items():", '    if name.endswith("weights"):',
 			"        print(name, torch.special.entr(A[0]).sum(-1).mean(-1))",
 		),
-		note: `Rows are queries, columns keys, dark is much. Below each: ${sort ? SORTS[sort][1] : "the entropy of its rows, in nats"}. ` +
+		note: `Rows are queries, columns keys, strong colour is much. Below each: ${sort ? SORTS[sort][1] : "the entropy of its rows, in nats"}. ` +
 			"Click to look at a head; Alt-click, or M on the keyboard, mutes it.",
 		rows: () => [
 			["head", "entropy", "distance", "first", "previous", "largest", "effect of muting"],

@@ -95,7 +95,7 @@ function sentencePanel({ A, name, cell }, i) {
 		rows: () => [["key", "weight"], ...tokens(one.keys).map((token, j) => [token.text, row[j]])],
 		python: () => pythonWeights(`print(X[${i}])`),
 		note: [
-			`In ${name}; the darkest is `, figure(largest, cell(i, row.indexOf(largest)), num(largest, 3)),
+			`In ${name}; the strongest is `, figure(largest, cell(i, row.indexOf(largest)), num(largest, 3)),
 			". Click a word to see what it looks at.",
 		],
 		body: [

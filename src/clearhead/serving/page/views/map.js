@@ -53,7 +53,7 @@ function sublayer(stack, block, kind, x, y, [norm, where], longest) {
 	};
 	const hasNorm = stack.norm !== "none", start = trunk + BRANCH, mid = y + 20, end = y + 48;
 	const sub = start + (post || !hasNorm ? 0 : NORM + 14);
-	const bar = (60 * norm) / longest, last = sub + BOX + (both && hasNorm ? NORM + 14 : 0);
+	const bar = (48 * norm) / longest, last = sub + BOX + (both && hasNorm ? NORM + 14 : 0);
 	return [
 		line(`M${trunk} ${y + 6}C${trunk} ${mid} ${trunk + 12} ${mid} ${start} ${mid}H${last + 14}V${end}H${trunk + 8}`),
 		!post && hasNorm ? box(start, y + 6, NORM, 28, stack.norm) : null,

@@ -54,7 +54,9 @@ function lensPanel(lens, i) {
 	const shown = Math.min(5, lens[0].top.length), rank = (top) => [...top].sort((a, b) => b.p - a.p).slice(0, shown);
 	const line = ({ site: name, top }, k) => cells([
 		streamSites(topStack())[k][1],
-		...rank(top).map((one) => [chip(one), " ", figure(one.p, `lens:${i}:${one.id}:${name}`, num(one.p, 3))]),
+		...rank(top).map((one) => h(
+			"span", { class: "word" }, chip(one), figure(one.p, `lens:${i}:${one.id}:${name}`, num(one.p, 3)),
+		)),
 	]);
 	const classifies = app.model.head === "classifier";
 	return panel({
@@ -86,7 +88,7 @@ function unitsPanel(hidden, where, stack, i, part) {
 	const most = Math.abs(values[order[0]]) || 1, quiet = values.filter((value) => Math.abs(value) < 1e-3).length;
 	const line = (c) => cells([
 		`unit ${c}`, figure(values[c], `hidden:${i}:${c}:${where}`),
-		track(Math.abs(values[c]) / most, values[c] < 0 ? "minus" : "q"),
+		track(Math.abs(values[c]) / most, values[c] < 0 ? "k" : "q"),
 	]);
 	const go = (b) => select({ at: `${stack}.${b}.self` });
 	return panel({
