@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -483,6 +484,20 @@ def test_a_cpu_does_not_compile_unless_told_to(tmp_path: Path) -> None:
         assert should_compile(TrainingConfig.model_validate({"compile": choice}), device) is expected
     trainer = make_trainer("translate", tmp_path, device="cpu")
     assert trainer.forward is trainer.model
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # the compiler's own
+@pytest.mark.parametrize("task", TASKS)
+def test_a_compiled_model_takes_the_same_steps(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Traced by the compiler; the code that it would write is left out, since that takes half a minute."""
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    plain, compiled = (make_trainer(task, tmp_path, steps=3, compile=choice) for choice in ("off", "on"))
+    assert compiled.forward is not compiled.model
+    for one, other in zip(run_through(plain)[0], run_through(compiled)[0], strict=True):
+        assert other.loss == pytest.approx(one.loss, abs=1e-5)
 
 
 @pytest.mark.parametrize("is_fast", [False, True])

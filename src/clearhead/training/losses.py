@@ -30,7 +30,7 @@ class Loss:
 
 def logits_of(model: Model, batch: Batch, call: Callable[..., Tensor] | None = None) -> Tensor:
     """The model's answer to a batch: (b, n, vocabulary), or (b, classes); `call` is the model, compiled."""
-    call = call or model
+    call = model if call is None else call
     if isinstance(model, Translator):
         return call(batch.inputs, batch.source, batch.counts, batch.source_counts)
     if isinstance(model, Decoder):
@@ -38,11 +38,16 @@ def logits_of(model: Model, batch: Batch, call: Callable[..., Tensor] | None = N
     return call(batch.inputs, batch.counts)
 
 
-def loss_of(logits: Tensor, batch: Batch) -> Loss:
-    """−log P of what a batch says is right, summed in float32."""
+def side_by_side(logits: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+    """The logits in float32 (N, vocabulary or classes), and what a batch says is right (N,)."""
     targets = batch.targets if batch.labels is None else batch.labels
     assert targets is not None
-    Z, wanted = logits.flatten(0, -2).float(), targets.flatten()
+    return logits.flatten(0, -2).float(), targets.flatten()
+
+
+def loss_of(logits: Tensor, batch: Batch) -> Loss:
+    """−log P of what a batch says is right, summed in float32."""
+    Z, wanted = side_by_side(logits, batch)
     total = F.cross_entropy(Z, wanted, ignore_index=IGNORE, reduction="sum")
     real = wanted != IGNORE
     right = (Z.detach().argmax(-1) == wanted) & real
@@ -54,9 +59,7 @@ def training_loss(logits: Tensor, batch: Batch, smoothing: float = 0.0) -> tuple
 
     With smoothing s the truth is 1 − s for the right token and s spread evenly over all of them.
     """
-    targets = batch.targets if batch.labels is None else batch.labels
-    assert targets is not None
-    Z, wanted = logits.flatten(0, -2).float(), targets.flatten()
+    Z, wanted = side_by_side(logits, batch)
     total = F.cross_entropy(Z, wanted, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing)
     if not smoothing:
         return total, total.detach()
