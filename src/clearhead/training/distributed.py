@@ -13,7 +13,7 @@ from itertools import count
 
 import torch
 import torch.distributed as dist
-from torch.distributed import Store  # type: ignore[attr-defined]
+from torch.distributed import PrefixStore, Store  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
 
 from clearhead.errors import ClearheadError, TrainingError
@@ -52,6 +52,8 @@ def joined() -> Iterator[None]:
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     store, number, size = next(rendezvous("env://"))
+    # It may outlive a restart: what the processes before told each other is not for these.
+    store = PrefixStore(f"start {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
     dist.init_process_group(store=store, rank=number, world_size=size)  # gloo for CPUs, nccl for GPUs
     try:
         yield
