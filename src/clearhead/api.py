@@ -177,15 +177,18 @@ def train(
 ) -> Model:
     """Trains a recipe (a file, the name of a shipped one, or a `RunConfig`) into a run folder; the best model.
 
-    `on_record` hears of every logged step, every evaluation and every sample.
+    `on_record` hears of every logged step, every evaluation and every sample. Under `torchrun` all ranks call this.
     """
-    from clearhead.training.runs import make_run  # only who trains waits for it
+    from clearhead.training.distributed import is_first, joined, told_by_first  # only who trains waits for it
+    from clearhead.training.runs import make_run
 
     config, place = recipe if isinstance(recipe, RunConfig) else RunConfig.read(recipe), Path(out)
     if place.exists() and any(place.iterdir()) and not resume:
         raise ConfigError(f"{place} is not empty.\nGo on with it with resume=True, or name another folder.")
-    run = make_run(config, place)
-    for record in run.train(resume):
-        on_record(record)
-    run.evaluate()
+    with joined():
+        run = make_run(config, place)
+        for record in run.train(resume):
+            if is_first():
+                on_record(record)
+        told_by_first(lambda: str(run.evaluate()))  # the others wait for it
     return load(place / "best")
