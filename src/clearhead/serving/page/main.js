@@ -125,10 +125,11 @@ function whatIf() {
 	const change = app.base.prediction.length
 		? [" The model said ", said(app.base.prediction, ":base"), "; now ", said(app.pass.prediction, ""), "."]
 		: [];
+	const without = [...off.map((part) => `no ${part}`), ...muted.map((name) => `${name} muted`)];
 	const undo = (key, value, label) => h("button", { onclick: () => toggle(key, value) }, label);
 	return h(
 		"div", { class: "whatif", role: "note" }, h("b", {}, "What if"),
-		h("span", {}, "not the model as it is: ", [...off.map((part) => `no ${part}`), ...muted.map((name) => `${name} muted`)].join(", "), ".", change),
+		h("span", {}, "not the model as it is: ", without.join(", "), ".", change),
 		off.map((part) => undo("off", part, `undo no ${part}`)),
 		muted.map((name) => undo("mute", name, `unmute ${name}`)),
 	);

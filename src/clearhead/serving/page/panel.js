@@ -99,7 +99,9 @@ function matrixSVG({ values, rows, columns, rowTokens, columnTokens, scale, isHi
 			{ x: x(j + 0.5), y: y(i + 0.5) + 3.5, "font-size": 10, "text-anchor": "middle", fill: inkOn(fill) }, num(value, 2),
 		));
 	});
-	if (side >= 9) for (let i = 0; i < rows; i++) parts.push(text({ x: left - 6, y: y(i + 0.5) + 4, "text-anchor": "end" }, name(rowTokens, i)));
+	if (side >= 9) for (let i = 0; i < rows; i++) parts.push(text(
+		{ x: left - 6, y: y(i + 0.5) + 4, "text-anchor": "end" }, name(rowTokens, i),
+	));
 	if (side >= 9 && columnTokens) for (let j = 0; j < columns; j++) parts.push(text(
 		{ transform: `translate(${x(j + 0.5) + 4} ${top - 6}) rotate(-90)` }, name(columnTokens, j),
 	));

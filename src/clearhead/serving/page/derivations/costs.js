@@ -10,9 +10,12 @@ const furthest = ({ place, captured, fast }, names, said) => ({
 	captured: Math.abs(captured - fast), again: Math.abs(captured - fast),
 	more: note(`At [${place.join(", ")}] of the result, ${names[0]} and ${names[1]}; everywhere else they are nearer.`),
 });
-export const difference = () => furthest(app.pass.furthest, ["captured", "by the fast path"], "Largest difference of the captured and the fast pass");
+export const difference = () => furthest(
+	app.pass.furthest, ["captured", "by the fast path"], "Largest difference of the captured and the fast pass",
+);
 export async function apart(step) {
-	return furthest((await written()).steps[step].furthest, ["with the cache", "without it"], `Largest difference of a logit at step ${step + 1}`);
+	const { furthest: most } = (await written()).steps[step];
+	return furthest(most, ["with the cache", "without it"], `Largest difference of a logit at step ${step + 1}`);
 }
 
 // What writing costs, with the cache ("with") or without it, at one step or so far.
@@ -44,7 +47,10 @@ const measured = (title, value, rows) => ({
 	title: [title], formula: 't = t_{end} − t_{start}', say: [" ms, measured when it ran, on this machine"],
 	captured: value, more: listing(["", "ms"], rows),
 });
-export const seconds = (kind) => measured(`Time of the ${kind} pass`, app.pass.seconds[kind] * 1000, [[kind, app.pass.seconds[kind] * 1000]]);
+export function seconds(kind) {
+	const ms = app.pass.seconds[kind] * 1000;
+	return measured(`Time of the ${kind} pass`, ms, [[kind, ms]]);
+}
 
 export async function cache(step) {
 	const { read, cache_bytes: captured } = (await written()).steps[step];

@@ -237,7 +237,10 @@ function switches() {
 			"div", { class: "grid", style: { "margin-top": "0.6rem" } },
 			SWITCHES.map(([part, label, why]) => h(
 				"label", { class: "switch" },
-				h("input", { type: "checkbox", key: `switch ${part}`, checked: off.includes(part), disabled: part in missing, onchange: () => toggle("off", part) }),
+				h("input", {
+					type: "checkbox", key: `switch ${part}`, checked: off.includes(part), disabled: part in missing,
+					onchange: () => toggle("off", part),
+				}),
 				h("b", {}, label), h("span", { class: "note" }, missing[part] || why),
 			)),
 		),

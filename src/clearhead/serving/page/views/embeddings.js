@@ -110,7 +110,9 @@ function flatPanel(stack, chosen, { points, share }, [name, label], offered) {
 		note: [`${label}: the two directions in which they differ most hold `, hold(0), " and ", hold(1), " of the variance."],
 		body: [
 			h("div", { class: "bar" }, picker("Vectors", "site", offered, name, (key) => select({ site: key }))),
-			chart(width, height, `Projection of ${list.length} vectors`, svg("rect", { x: 1, y: 1, width: width - 2, height: height - 2, rx: 8, class: "line" }), marks,
+			chart(
+				width, height, `Projection of ${list.length} vectors`,
+				svg("rect", { x: 1, y: 1, width: width - 2, height: height - 2, rx: 8, class: "line" }), marks,
 			),
 		],
 	});

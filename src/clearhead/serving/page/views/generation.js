@@ -19,7 +19,10 @@ export async function draw() {
 	const found = await written(), last = found.steps.length - 1;
 	const step = Math.max(0, Math.min(last, state().step === "" ? last : Math.trunc(state().step) || 0));
 	return [
-		rules(["tokens", "temperature", "top_k", "top_p", "seed"], isWhatIf() ? h("b", {}, "The model as it is writes: what-ifs do not apply here.") : null),
+		rules(
+			["tokens", "temperature", "top_k", "top_p", "seed"],
+			isWhatIf() ? h("b", {}, "The model as it is writes: what-ifs do not apply here.") : null,
+		),
 		scrubPanel(found, step), h("div", { class: "pair" }, cellsPanel(found, step), costPanel(found, step)),
 	];
 }
@@ -93,7 +96,9 @@ function cellsPanel(found, step) {
 		note: step
 			? "Full colour: the one row of this step. Pale: rows computed before, whose keys and values the cache has kept."
 			: "The prompt's triangle is computed at once (prefill).",
-		body: most > 160 ? note("Too long to draw cell by cell; the counts beside it hold.") : chart(size, size, `Scores of step ${step + 1}`, svg("rect", { x: 4, y: 4, width: most * side, height: most * side, class: "line" }), parts,
+		body: most > 160 ? note("Too long to draw cell by cell; the counts beside it hold.") : chart(
+			size, size, `Scores of step ${step + 1}`,
+			svg("rect", { x: 4, y: 4, width: most * side, height: most * side, class: "line" }), parts,
 		),
 	});
 }

@@ -69,7 +69,8 @@ function sublayer(stack, block, kind, x, y, [norm, where], longest) {
 }
 
 function column(stack, x, top) {
-	const norms = app.pass.norms[stack.name], names = streamSites(stack.name), longest = Math.max(...norms, 1e-9), trunk = x + TRUNK, parts = [];
+	const norms = app.pass.norms[stack.name], names = streamSites(stack.name), longest = Math.max(...norms, 1e-9);
+	const trunk = x + TRUNK, parts = [];
 	const each = ROW + (stack.placement === "post" && stack.norm !== "none" ? 22 : 0);
 	let y = top + 92;
 	const isAdded = ["learned", "sinusoidal"].includes(stack.positions);

@@ -31,11 +31,11 @@ function cumulative(found, i) {
 	const chosen = found.rows.find((row) => row.id === found.chosen), x = (share) => 10 + share * (width - 20);
 	const segments = parts.map((row) => {
 		const wide = x(row.to) - x(row.from), isChosen = row.id === found.chosen;
-		const [fill, opacity] = isChosen ? ["var(--o)", 1] : ["var(--q)", 0.35];
+		const [fill, opacity, ink] = isChosen ? ["var(--o)", 1, "var(--card)"] : ["var(--q)", 0.35, "var(--ink)"];
 		const middle = { x: x(row.from) + wide / 2, y: 53, "text-anchor": "middle", class: "mono", "font-size": 11 };
 		return [
 			svg("rect", { x: x(row.from), y: 34, width: Math.max(0.8, wide - 1), height: 30, fill, "fill-opacity": opacity }),
-			wide > 34 ? svg("text", { ...middle, style: { fill: isChosen ? "var(--card)" : "var(--ink)" } }, spell(row, Math.max(2, Math.floor(wide / 8)))) : null,
+			wide > 34 ? svg("text", { ...middle, style: { fill: ink } }, spell(row, Math.floor(wide / 8))) : null,
 		];
 	});
 	const mark = found.drawn === null ? [] : [

@@ -40,7 +40,9 @@ function streamPanel(rows, stack, i, part) {
 			`        print(name, float(X[0, ${i}].norm()))`,
 		),
 		note: `Norms of vectors of width ${part.d}. ` +
-			(part.placement === "post" ? "After each addition the stream is normed. " : "The stream itself is never normed: sublayers read a normed copy. ") +
+			(part.placement === "post"
+				? "After each addition the stream is normed. "
+				: "The stream itself is never normed: sublayers read a normed copy. ") +
 			"cos: whether the addition points along the stream.",
 		rows: () => [
 			["sublayer", "norm before", "norm added", "cosine", "norm after"],
