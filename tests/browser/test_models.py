@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
 
 from clearhead.api import Model, load
 from clearhead.config.run import RunConfig
 from clearhead.exchange.importing import import_model
+from clearhead.inspection.capture import capture
 from clearhead.training.runs import make_run
 from tests.browser.conftest import VIEWS, Visitor
 
@@ -43,8 +46,9 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def long_text(model: Model, word: str) -> str:
     """As many words as fill the context."""
-    count = MOST
-    while len(model.reader.ids(" ".join([word] * count))) > MOST:
+    frame, words = model.reader.frame, model.reader.tokenizer
+    room, count = MOST - len(frame.before) - len(frame.after), MOST
+    while len(words.encode(" ".join([word] * count))) > room:
         count -= 1
     return " ".join([word] * count)
 
@@ -55,6 +59,15 @@ def texts(model: Model, word: str, is_long: bool) -> dict[str, str]:
         return {"text": word} | ({"target": "house"} if model.translates else {})
     target = {"target": " ".join(["house"] * (MOST - 1))} if model.translates else {}
     return {"text": long_text(model, word)} | target
+
+
+def trace_of(model: Model, site: str, text: str, target: str | None = None) -> dict[str, Tensor]:
+    """A site of a pass, also of a model that has no head."""
+    if model.config.head != "none":
+        return model.trace(text, target)
+    with torch.no_grad(), capture(model.module, site) as trace:
+        model.module.vectors(torch.tensor([model.reader.ids(text)]))
+    return trace
 
 
 @pytest.mark.parametrize("is_long", [False, True], ids=["1 token", "512 tokens"])
@@ -81,5 +94,5 @@ def test_every_view_of_a_real_model(
     visitor.go("attention", **given, q=0, k=0, cell="weights:0:0")
     captured = float(visitor.page.locator("[data-panel=derivation]").get_attribute("data-captured") or "nan")
     site = visitor.page.locator('[data-key="choose attention"]').input_value()
-    trace = model.trace(given["text"], *([given["target"]] if model.translates else []))
+    trace = trace_of(model, f"{site}.weights", **given)
     assert captured == pytest.approx(float(trace[f"{site}.weights"][0, 0, 0, 0]), abs=1e-5)

@@ -10,7 +10,7 @@ export const quote = (text) => JSON.stringify(text).replace(/[\u007f-\uffff]/g, 
 export function pythonPass(...more) {
 	const asked = app.pass.question;
 	const lines = ["import torch", "", "import clearhead"];
-	if (isWhatIf() || asked.more.length) {
+	if (isWhatIf() || asked.more.length || app.model.head === "none") {
 		lines.push("from clearhead.inspection.capture import capture, zero");
 		lines.push("from clearhead.inspection.variants import without");
 	}
