@@ -205,7 +205,7 @@ def test_a_step_that_is_no_number_leaves_no_trace(
 
 
 def test_skipped_steps_are_reported_and_count_for_no_loss(tmp_path: Path) -> None:
-    trainer = make_trainer("translate", tmp_path, log_every=2, evaluate_every=6)
+    trainer = make_trainer("translate", tmp_path, log_every=2, evaluate_every=6, checkpoint_every=6)
     mends = []
     records = []
     for record in trainer.train():
@@ -293,7 +293,9 @@ def test_logging_and_evaluating_change_nothing(task: str, tmp_path: Path) -> Non
 
 
 def test_someone_can_end_it_after_the_step_that_is_running(tmp_path: Path) -> None:
-    trainer = make_trainer("translate", tmp_path, steps=50, log_every=20, evaluate_every=20)
+    trainer = make_trainer(
+        "translate", tmp_path, steps=50, log_every=20, evaluate_every=20, checkpoint_every=20
+    )
     update = trainer.update
 
     def stop(batch: Batch) -> tuple[float, float]:
