@@ -8,9 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.config.training import TrainingConfig
-from clearhead.training.shares import placed
+from clearhead.training.shares import placed, rows_here
 
 Weights = list[Tensor]
+
+
+def here(weights: Weights) -> Weights:
+    """What this rank holds of weights; means are taken number by number, so that each rank sees to its own."""
+    return [rows_here(weight) for weight in weights]
 
 
 class NoAverage:
@@ -42,12 +47,12 @@ class NoAverage:
         mean = self.mean()
         kept = [weight.clone() for weight in self.weights] if mean is not None else []
         if mean is not None:
-            torch._foreach_copy_(self.weights, mean)
+            torch._foreach_copy_(here(self.weights), here(mean))
         try:
             yield
         finally:
             if mean is not None:
-                torch._foreach_copy_(self.weights, kept)
+                torch._foreach_copy_(here(self.weights), here(kept))
 
 
 class Exponential(NoAverage):
@@ -62,7 +67,7 @@ class Exponential(NoAverage):
         """Moves the average towards the weights."""
         self.steps += 1
         decay = min(self.decay, self.steps / (self.steps + 9))
-        torch._foreach_lerp_(self.average, self.weights, 1 - decay)
+        torch._foreach_lerp_(here(self.average), here(self.weights), 1 - decay)
 
     def mean(self) -> Weights | None:
         """The average."""
@@ -77,7 +82,7 @@ class Exponential(NoAverage):
         """Takes up what a checkpoint has kept."""
         self.steps = int(state["exponential.steps"])
         kept = [placed(state[f"exponential.{i}"], mean) for i, mean in enumerate(self.average)]
-        torch._foreach_copy_(self.average, kept)
+        torch._foreach_copy_(here(self.average), here(kept))
 
 
 class Last(NoAverage):
@@ -94,7 +99,7 @@ class Last(NoAverage):
     def mean(self) -> Weights | None:
         """The mean of what was taken in."""
         return (
-            [torch.stack(versions).mean(0) for versions in zip(*self.kept, strict=True)]
+            [torch.stack(versions).mean(0) for versions in zip(*map(here, self.kept), strict=True)]
             if self.kept
             else None
         )

@@ -104,7 +104,7 @@ def by_shards(make: Callable[[Tensor], Tensor], matrices: list[Tensor]) -> Itera
         there = [rows[rank()] if other < len(some) else 0 for other in range(count)]  # that go to each
         M = exchanged(local, there, here)
         M = make(M[None])[0].contiguous() if len(M) else M
-        parts = exchanged(M, here, there).split(rows[rank()]) if rows[rank()] else [local] * len(some)
+        parts = exchanged(M, here, there).reshape(len(some), rows[rank()], M.shape[1])
         yield from (as_shard(part, matrix) for part, matrix in zip(parts, some, strict=True))
 
 
