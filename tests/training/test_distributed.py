@@ -1,0 +1,239 @@
+"""Several ranks learn what one learns, go on from each other's checkpoints, and outlive one that is killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from clearhead.config.run import RunConfig
+from clearhead.training.distributed import joined, one_ahead, rank, ranks, told_by_first
+from clearhead.training.history import read_log
+from clearhead.training.optimizers import orthogonal
+from clearhead.training.runs import make_run
+from clearhead.training.shares import of_all, placed, shared_out, total, whole
+from tests.training.ranked import SHAPES, STOP, learned
+from tests.training.small import small_config
+from tests.training.trainers import TASKS
+
+ROOT = Path(__file__).resolve().parents[2]
+PARALLELS = ("ddp", "fsdp")
+CLEARHEAD = ("--no-python", str(Path(sys.executable).parent / "clearhead"))
+STEPS = 50
+# Sums over other parts round differently. AdamW divides by the size of a gradient, so that one of almost 0 could
+# be ±1: ε keeps it small. What is left grows slowly over the steps; 3e-7 was seen.
+TOLERANCE = 1e-5
+STEADY = {"epsilon": 1e-4, "threads": 1, "log_every": 1}
+
+
+def test_a_process_by_itself_gets_back_what_it_gives() -> None:
+    X = torch.arange(6.0).reshape(2, 3)
+    with joined(), one_ahead():
+        assert (rank(), ranks()) == (0, 1)
+        assert total(torch.device("cpu"), 1.5, 2) == [1.5, 2]
+        assert told_by_first(lambda: "x") == "x"
+    assert whole(X) is X
+    assert torch.equal(placed(X, X), X)
+    assert torch.equal(of_all(X), X[None])
+    assert torch.equal(
+        torch.stack(list(shared_out(lambda M: 2 * M, [X, X + 1]))), 2 * torch.stack([X, X + 1])
+    )
+
+
+def as_json(config: RunConfig) -> Any:
+    return config.model_dump(mode="json", exclude_unset=True)
+
+
+def started(command: list[str], ranks: int = 2, *options: str) -> subprocess.Popen[str]:
+    """`torchrun`, with so many ranks, in the root of the repository."""
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([*launch, *options, *command], cwd=ROOT, env=environment, **pipes)  # type: ignore[call-overload]
+
+
+def torchrun(command: list[str], ranks: int = 2, *options: str) -> subprocess.CompletedProcess[str]:
+    """The same, to its end."""
+    process = started(command, ranks, *options)
+    out, err = process.communicate(timeout=1200)
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def train(config: RunConfig, out: Path, resume: bool = False, until: int | None = None) -> None:
+    """A run of one process, to its end or until a step."""
+    run = make_run(config, out)
+    for record in run.train(resume):
+        if until is not None and record.step >= until:
+            run.stop()
+
+
+def log_of(out: Path) -> list[float]:
+    log = read_log(out / "log.jsonl")
+    return [record.loss for record in log.steps] + [record.validation_loss for record in log.evaluations]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What two ranks found, in one start of them, and the folder where they did."""
+    folder = tmp_path_factory.mktemp("ranks")
+    cases: list[dict[str, Any]] = []
+    for task in TASKS:
+        for parallel in PARALLELS:
+            config = small_config(task, folder / task, evaluate_every=25, parallel=parallel, **STEADY)
+            cases.append({"name": f"{task} {parallel}", "config": as_json(config), "steps": STEPS})
+    for name in VARIANTS:
+        for parallel in PARALLELS:
+            config = variant(name, folder, parallel=parallel)
+            cases.append({"name": f"{name} {parallel}", "config": as_json(config), "steps": 10})
+    for parallel in PARALLELS:
+        config = small_config(
+            "translate", folder / "runs", parallel=parallel, average="exponential", **STEADY
+        )
+        begun = folder / f"begun by one, {parallel}"
+        train(config, begun, until=STOP)
+        cases += [
+            {"name": begun.name, "config": as_json(config), "out": str(begun), "resume": True, "stops": False},
+            {"name": f"begun by two, {parallel}", "config": as_json(config), "resume": False, "stops": True,
+             "out": str(folder / f"begun by two, {parallel}")},
+        ]  # fmt: skip
+    (folder / "cases.json").write_text(json.dumps(cases))
+    done = torchrun(["-m", "tests.training.ranked", str(folder)])
+    assert done.returncode == 0, done.stderr[-6000:]
+    return json.loads((folder / "found.json").read_text()) | {"folder": folder}
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "in parts and again": {"accumulate": 3, "recompute": True, "average": "exponential"},
+    "fewer rows than ranks": {"batch_tokens": 16, "average": "last", "average_last": 2, "optimizer": "adamw"},
+}
+
+
+def variant(name: str, folder: Path, **more: Any) -> RunConfig:
+    settings = {"evaluate_every": 3, **STEADY, **VARIANTS[name], **more}
+    return small_config("translate", folder / "translate", **settings)
+
+
+def same(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    for name in ("losses", "validation"):
+        assert found[name] == pytest.approx(expected[name], rel=TOLERANCE)
+    for name, weight in expected["weights"].items():
+        assert found["weights"][name] == pytest.approx(weight, abs=10 * TOLERANCE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", PARALLELS)
+@pytest.mark.parametrize("task", TASKS)
+def test_two_ranks_learn_what_one_learns(task: str, parallel: str, found: dict[str, Any]) -> None:
+    config = small_config(task, found["folder"] / task, evaluate_every=25, **STEADY)
+    expected = learned(config, STEPS)
+    assert len(expected["losses"]) == STEPS
+    assert expected["losses"][-1] < expected["losses"][0]
+    same(found[f"{task} {parallel}"], expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", PARALLELS)
+@pytest.mark.parametrize("name", VARIANTS)
+def test_parts_recomputation_averages_and_idle_ranks_change_nothing(
+    name: str, parallel: str, found: dict[str, Any]
+) -> None:
+    same(found[f"{name} {parallel}"], learned(variant(name, found["folder"]), 10))
+
+
+@pytest.mark.slow
+def test_muon_orthogonalises_whole_matrices_whatever_the_shards(found: dict[str, Any]) -> None:
+    assert len(found["muon"]) == len(SHAPES)
+    assert max(found["muon"]) < 1e-5
+    G = torch.randn(1, 8, 8, generator=torch.Generator().manual_seed(1))
+    halves = torch.cat([orthogonal(G[:, :4]), orthogonal(G[:, 4:])], 1)
+    assert float((halves - orthogonal(G)).abs().max()) > 0.1  # what the shards by themselves would give
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", PARALLELS)
+@pytest.mark.parametrize("by", ["one", "two"])
+def test_a_run_goes_on_with_another_number_of_ranks(by: str, parallel: str, found: dict[str, Any]) -> None:
+    out = found["folder"] / f"begun by {by}, {parallel}"
+    config = small_config("translate", found["folder"] / "runs", average="exponential", **STEADY)
+    straight = found["folder"] / f"straight {by} {parallel}"
+    train(config, straight)
+    if by == "two":
+        # Only the second rank was told to stop; all did, after the same step.
+        assert found[out.name]["is_done"] is False
+        assert STOP <= found[out.name]["step"] < 6
+        train(config, out, resume=True)
+    assert log_of(out) == pytest.approx(log_of(straight), rel=TOLERANCE)
+    assert (out / "best" / "model.safetensors").is_file()
+    assert (out / "report.html").is_file()
+
+
+RECIPE = """
+task = "translate"
+data = {{ train = "{train}", validation = 0.2 }}
+tokenizer = {{ kind = "byte" }}
+model = {{ d = 8, h = 2, encoder_blocks = 1, decoder_blocks = 1, context = 64 }}
+training = {{ steps = 200, log_every = 1, evaluate_every = 100, checkpoint_every = 5, batch_tokens = 256, samples = 0 }}
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    (tmp_path / "d.tsv").write_text("".join(f"uno {k} dos\tone {k} two\n" for k in range(60)))
+    place = tmp_path / "recipe-of-two.toml"
+    place.write_text(RECIPE.format(train=tmp_path / "d.tsv"))
+    return place
+
+
+def ranks_of(process: subprocess.Popen[str]) -> Iterator[tuple[str, int]]:
+    """The ranks that a `torchrun` has started, and their processes."""
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = place.joinpath("stat").read_text().rpartition(")")[2].split()[1]
+            values = dict(
+                pair.split("=", 1)
+                for pair in place.joinpath("environ").read_text().split("\0")
+                if "=" in pair
+            )
+        except (OSError, UnicodeDecodeError):
+            continue
+        if parent == str(process.pid) and "RANK" in values:
+            yield values["RANK"], int(place.name)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds the ranks in /proc")
+def test_a_run_outlives_a_rank_that_is_killed(recipe: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    command = [*CLEARHEAD, "train", str(recipe), "--out", str(out)]
+    process = started(command, 2, "--max-restarts=1")
+    deadline = time.monotonic() + 600
+    while not list(out.glob("checkpoints/step-*")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(dict(ranks_of(process))["1"], signal.SIGKILL)
+    told, errors = process.communicate(timeout=1200)
+    assert process.returncode == 0, errors[-4000:]
+    assert [record.step for record in read_log(out / "log.jsonl").steps] == list(range(1, 201))
+    assert told.count("writes to") == 2  # once before, once after, each by one rank
+    assert told.count(", where it goes on") == 1
+    assert told.count("200 steps in") == 1
+
+
+@pytest.mark.slow
+def test_an_error_is_told_once(recipe: Path, tmp_path: Path) -> None:
+    command = [*CLEARHEAD, "train", str(recipe), "--out", str(tmp_path / "run")]
+    done = torchrun([*command, "--training.compile", "on", "--training.parallel", "fsdp"])
+    assert done.returncode != 0
+    assert done.stderr.count("error: ") == 1
+    assert "training.compile = 'on' does not work with training.parallel = 'fsdp'" in done.stderr
+    assert "[rank" not in done.stderr  # before each line of a traceback
+    unnamed = torchrun([*CLEARHEAD, "train", str(recipe)], 1, "--max-restarts=1")
+    assert "Name it with --out." in unnamed.stderr
