@@ -41,7 +41,7 @@ export function formula(source) {
 		const part = parts.shift();
 		if (part === "{") { const inside = until("}"); parts.shift(); return m("mrow", ...inside); }
 		if (part === "√") return m("msqrt", one());
-		if (part[0] === '"') return m("mtext", ` ${part.slice(1, -1)} `);
+		if (part[0] === '"') return m("mtext", `\u00a0${part.slice(1, -1)}\u00a0`);
 		return m(/^(exp|ln|sin|cos|tanh|max)$/.test(part) ? "mo" : /^[\p{L}′]/u.test(part) ? "mi" : /\d/.test(part) ? "mn" : "mo", part);
 	};
 	const joined = () => {
