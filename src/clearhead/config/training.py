@@ -9,7 +9,7 @@ from clearhead.errors import ConfigError
 
 Optimizer = Literal["muon", "adamw"]
 Schedule = Literal["cosine", "linear", "inverse_sqrt", "stable", "constant"]
-Precision = Literal["auto", "float32", "bfloat16", "float16"]
+Precision = Literal["auto", "float32", "bfloat16"]  # float16 would need its losses scaled
 Choice = Literal["auto", "on", "off"]
 Average = Literal["none", "last", "exponential"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
