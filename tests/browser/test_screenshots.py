@@ -23,15 +23,16 @@ from tests.pages import ROOT
 pytestmark = pytest.mark.slow
 FOLDER = os.environ.get("CLEARHEAD_SCREENSHOTS")
 WIDTH = 1280
-SPANISH = {"text": "La chica lee un libro rojo.", "at": "decoder.1.cross", "q": 3, "k": 6}
+# "a" looks at "rojo", since "red" comes next.
+SPANISH = {"text": "La chica lee un libro rojo.", "at": "decoder.1.cross", "q": 4, "k": 6}
 REVIEW = {"text": "The music was great, but the plot was boring."}
 
 SHAPES = {"spanish": "encoder-decoder", "reviews": "encoder"}
 
 # name: model, view, selection
 PICTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "attention": ("spanish", "attention", SPANISH | {"cell": "weights:3:6"}),
-    "dark": ("spanish", "attention", SPANISH | {"cell": "scores:3:6", "stage": "scores"}),
+    "attention": ("spanish", "attention", SPANISH | {"cell": "weights:4:6"}),
+    "dark": ("spanish", "attention", SPANISH | {"cell": "scores:4:6", "stage": "scores"}),
     "stages": ("spanish", "attention", SPANISH | {"at": "decoder.0.self", "k": 2, "stage": "all"}),
     "text": ("spanish", "text", SPANISH),
     "map": ("spanish", "map", SPANISH),
