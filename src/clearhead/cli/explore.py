@@ -35,7 +35,7 @@ def explore(
         print("Only this machine can reach it. Ctrl-C ends it.", file=sys.stderr)
         if not no_open:
             open_browser(address)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", server_header=False))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", server_header=False, lifespan="off"))
         server.run(sockets=[listener])
 
 
