@@ -65,8 +65,13 @@ def test_another_model_is_no_reference(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="is a model of another shape"):
         law(model, tmp_path / "translator")
     checkpoint.save(tmp_path / "wider", Checkpoint(pair("llama-tokens").ours))
-    with pytest.raises(CheckpointError, match=r"gives \(1, 40, 520\) where this model gives \(1, 40, 61\)"):
+    with pytest.raises(CheckpointError, match="is a model of another vocabulary, 520 and not 61"):
         law(model, tmp_path / "wider")
+    checkpoint.save(tmp_path / "narrower", model)
+    with pytest.raises(CheckpointError, match="is a model of another vocabulary, 61 and not 520"):
+        law(checkpoint.load(tmp_path / "wider"), tmp_path / "narrower")
+    with pytest.raises(CheckpointError, match="is a model of another vocabulary, 61 and not 520"):
+        law(checkpoint.load(tmp_path / "wider"), written("gpt2", tmp_path / "theirs"))
 
 
 def test_a_source_that_is_none_or_has_code_is_refused(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from clearhead.errors import CheckpointError, ConfigError
 from clearhead.exchange.folder import CONFIG, Folder, check_no_code
 from clearhead.exchange.hub import HUB, download
 from clearhead.exchange.stored import find_weights
-from clearhead.models.translator import Translator
 
 # The class of theirs for a head, by the shape of the model where that matters.
 CLASSES = {
@@ -53,23 +52,33 @@ def reference_of(source: str | Path, config: ModelConfig, allow_pickle: bool = F
         )
     settings = Folder(path).table(CONFIG)
     if "format" in settings and "model_type" not in settings:
-        return of_ours(path)
+        return of_ours(path, config)
     return of_theirs(path, config, allow_pickle)
 
 
-def of_ours(path: Path) -> Reference:
+def of_ours(path: Path, config: ModelConfig) -> Reference:
     """Another model folder."""
     module = checkpoint.load(path).module
+    check_comparable(path, "shape", config.shape, module.config.shape)
+    check_comparable(path, "vocabulary", config.vocabulary, module.config.vocabulary)
+    check_comparable(path, "source_vocabulary", config.vocabulary_encoder, module.config.vocabulary_encoder)
 
     @torch.no_grad()
     def run(tokens: Tensor, source: Tensor | None) -> Tensor:
         given = (tokens,) if source is None else (tokens, source)
-        if isinstance(module, Translator) != (source is not None):
-            raise CheckpointError(f"{path} is a model of another shape, so there is nothing to compare.")
         call = module.vectors if module.config.head == "none" else module
         return call(*given)
 
     return Reference(run)
+
+
+def check_comparable(path: Path, name: str, ours: str | int, theirs: str | int) -> None:
+    """Refuses a reference that cannot read what the model reads."""
+    if ours != theirs:
+        raise CheckpointError(
+            f"{path} is a model of another {name}, {theirs} and not {ours}, so there is nothing to compare.\n"
+            "Give the source of the model, or a model that was made from it."
+        )
 
 
 def of_theirs(path: Path, config: ModelConfig, allow_pickle: bool, **more: Any) -> Reference:
@@ -88,6 +97,8 @@ def of_theirs(path: Path, config: ModelConfig, allow_pickle: bool, **more: Any) 
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
         reason = (str(error).splitlines() or [repr(error)])[0]
         raise ConfigError(f"transformers cannot load {path}: {reason}") from error
+    rows = theirs.get_input_embeddings().num_embeddings  # more than ours do no harm
+    check_comparable(path, "vocabulary", config.vocabulary, min(config.vocabulary, rows))
 
     @torch.no_grad()
     def run(tokens: Tensor, source: Tensor | None) -> Tensor:
