@@ -60,6 +60,21 @@ def test_a_recipe_becomes_a_run_folder_with_all_its_parts(recipe: str) -> None:
     assert "step 6/6" not in result.stdout
 
 
+def test_the_commands_to_go_on_with_work() -> None:
+    """Those of a run that holds out no test data, and learns conversations."""
+    with Path("talks.jsonl").open("w") as file:
+        for number in range(60):
+            talk = [{"role": "user", "content": f"Hi {number}"}, {"role": "assistant", "content": "Hello"}]
+            print(json.dumps({"messages": talk}), file=file)
+    sizes = ["--model.d", "8", "--model.h", "2", "--training.steps", "2", "--training.threads", "1"]
+    shown = done("language-model", "talks.jsonl", "--out", "runs/a", *sizes).stdout
+    commands = [line.strip() for line in shown.partition("Next:")[2].splitlines()]
+    assert 'clearhead generate runs/a "<user>A question?<assistant>"' in commands
+    (evaluate,) = [command for command in commands if command.startswith("clearhead evaluate")]
+    result = CliRunner().invoke(app, evaluate.split()[1:])
+    assert result.exit_code == 0, f"{result.output}{result.exception!r}"
+
+
 def test_a_plan_writes_nothing(recipe: str) -> None:
     result = done(recipe, "--plan")
     assert "6 steps of" in result.stdout

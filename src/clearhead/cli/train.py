@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from clearhead.training.runs import Run
 
 EXAMPLES = {
-    "language-model": 'clearhead generate {out} "Once upon a time"',
+    "language-model": 'clearhead generate {out} "{prompt}"',
     "masked-language-model": "clearhead train classify FILE --training.init_from {out}/best",
     "translate": 'clearhead translate {out} "A sentence."',
     "classify": 'clearhead classify {out} "A text."',
@@ -231,11 +231,23 @@ def show_result(console: "Console", run: "Run") -> None:
 def show_next(console: "Console", run: "Run") -> None:
     """What to do with it."""
     console.print("\nNext:")
-    commands = [EXAMPLES[run.config.task].format(out=run.out), f"clearhead explore {run.out}"]
-    commands += [f"clearhead evaluate {run.out}"] if run.quality else []
+    example = EXAMPLES[run.config.task].format(out=run.out, prompt=prompt_for(run))
+    commands = [example, f"clearhead explore {run.out}"]
+    if run.quality is not None:
+        split = run.quality["split"]
+        commands.append(f"clearhead evaluate {run.out}" + f" --split {split}" * (split != "test"))
     for command in commands:
         console.print(f"  {command}", markup=False)
     console.print(f"  look at {run.out / 'report.html'} in a browser", markup=False)
+
+
+def prompt_for(run: "Run") -> str:
+    """How a text begins that the model can go on with; one that learns conversations waits for its marker."""
+    tokenizer = run.data.tokenizers.target
+    markers = {role: tokenizer.spelling(marker) for role, marker in tokenizer.markers.items()}
+    if not {"user", "assistant"} <= markers.keys():
+        return "Once upon a time"
+    return f"{markers['user']}A question?{markers['assistant']}"
 
 
 def planned(request: Request, run: "Run") -> dict[str, Any]:
