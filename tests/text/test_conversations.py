@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.config.tokenizer import MARKERS, Role, TokenizerConfig
-from clearhead.errors import ConfigError, DataError, InputError
+from clearhead.errors import ConfigError, DataError, InputError, TokenizerError
 from clearhead.text.conversations import encode, encode_prompt, end_of, first_question, marker_of
 from clearhead.text.examples import ANSWER, Conversation, Message
 from clearhead.text.held_out import split_of
@@ -159,3 +159,9 @@ def test_the_same_question_falls_on_one_side() -> None:
             for answer in ("a", "b", "c")
         }
         assert len(sides) == 1
+
+
+@pytest.mark.parametrize("taken", ["a", "</s>", "<pad>"])
+def test_a_token_with_a_meaning_of_its_own_is_no_marker(taken: str) -> None:
+    with pytest.raises(TokenizerError, match="cannot mark who speaks"):
+        PLAIN.with_markers({**MARKERS, "user": taken})

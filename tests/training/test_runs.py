@@ -1,6 +1,7 @@
 """A run folder holds what it promises, and a run that was killed ends as if it had not been."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,12 @@ from safetensors.torch import load_file
 
 from clearhead import checkpoint as folder
 from clearhead.config.run import RunConfig
+from clearhead.errors import CheckpointError, ConfigError
 from clearhead.training import snapshots
 from clearhead.training.history import History, read_log
 from clearhead.training.runs import make_run
 from clearhead.training.trainer import EvaluationRecord, StepRecord
-from tests.training.small import small_run
+from tests.training.small import small_config, small_run
 from tests.training.test_snapshots import facts
 from tests.training.trainers import TASKS, configured
 
@@ -220,3 +222,22 @@ def test_the_numbers_of_the_best_model_are_kept(tmp_path: Path) -> None:
     assert quality is not None
     assert quality["split"] == "test"
     assert json.loads((run.out / "quality.json").read_text()) == json.loads(json.dumps(quality))
+
+
+def test_a_run_without_checkpoints_is_not_begun_again_over_its_model(tmp_path: Path) -> None:
+    config = small_config("classify", tmp_path, steps=6)
+    out = tmp_path / "run"
+    list(make_run(config, out).train())
+    best = (out / "best" / "model.safetensors").read_bytes()
+    shutil.rmtree(out / "checkpoints")
+    with pytest.raises(CheckpointError, match="no checkpoint to go on from"):
+        list(make_run(config, out).train(resume=True))
+    assert (out / "best" / "model.safetensors").read_bytes() == best
+
+
+def test_a_run_is_not_written_over_by_one_that_was_planned_before(tmp_path: Path) -> None:
+    config = small_config("classify", tmp_path, steps=6)
+    late = make_run(config, tmp_path / "run")
+    list(make_run(config, tmp_path / "run").train())
+    with pytest.raises(ConfigError, match="not written over"):
+        list(late.train())

@@ -147,8 +147,9 @@ def test_a_snapshot_of_the_same_step_takes_the_place_of_the_old_one(tmp_path: Pa
         ({"average": "exponential"}, "with training.average = none, while this one has exponential."),
         ({"batch_tokens": 128}, "with training.batch_tokens = 256, while this one has 128."),
         ({"seed": 2}, "with training.seed = 1, while this one has 2."),
-        ({"model": {"d": 12}}, "with other weights that learn: they differ in "),
-        ({"model": {"decoder_blocks": 2}}, "differ in decoder.blocks.1."),
+        ({"model": {"d": 12}}, "is of a run with model.d = "),
+        ({"model": {"positions": "alibi"}}, "with model.positions = rotary, while this one has alibi"),
+        ({"model": {"decoder_blocks": 2}}, "with model.decoder_blocks = 1, while this one has 2"),
         ({"task": "classify"}, "The training data is not what "),
     ],
     ids=str,
@@ -251,7 +252,8 @@ def test_nothing_whole_is_an_error_and_nothing_at_all_a_beginning(tmp_path: Path
         snapshots.restore_newest(folder, trainer)
     assert str(caught.value) == (
         f"None of the 2 checkpoints in {folder} is whole: there is nothing to go on from.\n"
-        "Remove that folder to begin again at the first step."
+        "Begin a new run, or start one from the model that is there: --training.init_from "
+        f"{tmp_path / 'best'}."
     )
 
 

@@ -95,6 +95,13 @@ class Tokenizer:
 
     def with_markers(self, spellings: Mapping[Role, str]) -> Self:
         """The same tokenizer with a special token before the messages of each role, which no text can spell."""
+        for name in spellings.values():
+            number = self._library.token_to_id(name)
+            if number is not None and (not self.is_special(number) or number in self.specials.ids):
+                raise TokenizerError(
+                    f"{name!r} is a token with a meaning of its own, so it cannot mark who speaks.\n"
+                    "Spell the role otherwise in tokenizer.markers."
+                )
         return self._grown(
             [{"content": name, "special": True, "marker": role} for role, name in spellings.items()]
         )

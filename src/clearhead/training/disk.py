@@ -59,17 +59,23 @@ def alone_in(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY)
     try:
-        with suppress(ImportError):  # not every system has such locks
-            import fcntl
-
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(handle, folder)
         yield
-    except BlockingIOError:
-        raise TrainingError(
-            f"Another process is training in {folder}.\nWait until it ends, or name another --out."
-        ) from None
     finally:
         os.close(handle)
+
+
+def lock(handle: int, folder: Path) -> None:
+    """Takes the lock of an open folder, where the system has such locks."""
+    with suppress(ImportError):
+        import fcntl
+
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TrainingError(
+                f"Another process is training in {folder}.\nWait until it ends, or name another --out."
+            ) from None
 
 
 @contextmanager

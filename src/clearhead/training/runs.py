@@ -28,6 +28,7 @@ from clearhead.data.prepare import Prepared, prepare
 from clearhead.data.progress import Listener, unheard
 from clearhead.decoding.generate import Generator
 from clearhead.decoding.read import Reader
+from clearhead.errors import CheckpointError, ConfigError
 from clearhead.inspection.figures import Attention, attention_of
 from clearhead.models.build import Model, build
 from clearhead.text.conversations import first_question
@@ -40,13 +41,13 @@ from clearhead.training.disk import alone_in, told_when_full
 from clearhead.training.distributed import is_first, one_ahead
 from clearhead.training.evaluate import Evaluation
 from clearhead.training.events import Events
-from clearhead.training.history import History, Sample, cut_log, line_of
+from clearhead.training.history import History, Sample, cut_log, line_of, read_log
 from clearhead.training.plan import Plan, check_size, make_plan, model_config
 from clearhead.training.report import write_report
 from clearhead.training.saver import Saver
 from clearhead.training.trainer import EvaluationRecord, Record, Trainer
 
-LOG, CHECKPOINTS, QUALITY = "log.jsonl", "checkpoints", "quality.json"
+RECIPE, LOG, CHECKPOINTS, QUALITY = "recipe.toml", "log.jsonl", "checkpoints", "quality.json"
 LOOKED_THROUGH = 1000  # held-out examples among which samples are looked for
 
 
@@ -136,14 +137,28 @@ class Run:
     def begin(self, resume: bool) -> Trainer:
         """The trainer, where the run begins or goes on; what a kill left half done in the folder is mended."""
         kept = self.out / CHECKPOINTS
-        self.out.mkdir(parents=True, exist_ok=True)
+        if not resume and (self.out / RECIPE).exists():
+            raise ConfigError(
+                f"{self.out} holds a run already, which is not written over.\nName another --out."
+            )
         self.write_recipe(resume)
         kept.mkdir(exist_ok=True)
         for place in (kept, self.out, self.out / "best", self.out / "last"):
             mend(place)
         trainer = self.make_trainer(resume)
+        if resume and not trainer.step:
+            self.check_unbegun(trainer)
         self.history = cut_log(self.out / LOG, trainer.step if resume else -1)
         return trainer
+
+    def check_unbegun(self, trainer: Trainer) -> None:
+        """Refuses to begin again where a run has had a checkpoint, so that nobody loses its model unasked."""
+        # The first one is on the disk when the second is taken.
+        if (self.out / "last").exists() or read_log(self.out / LOG).step >= 2 * trainer.checkpoint_every:
+            raise CheckpointError(
+                f"{self.out} holds a model, but no checkpoint to go on from.\nBegin a new run, or start one from the "
+                f"model that is there: --training.init_from {self.out / 'best'}."
+            )
 
     def make_trainer(self, resume: bool) -> Trainer:
         """The trainer, where the newest checkpoint was taken if the run goes on."""
@@ -163,7 +178,7 @@ class Run:
 
     def write_recipe(self, resume: bool) -> None:
         """Writes the recipe, under comments that give the reasons; one to go on with stays as it is."""
-        place = self.out / "recipe.toml"
+        place = self.out / RECIPE
         if not (resume and place.exists()):
             comments = "".join(f"# {line}\n" for note in self.notes for line in note.splitlines())
             write_whole(place, f"{comments}{self.config.to_toml()}")

@@ -100,7 +100,8 @@ def newest_good(folder: Path) -> str:
     if found:
         raise CheckpointError(
             f"None of the {len(found)} checkpoints in {folder} is whole: there is nothing to go on from.\n"
-            "Remove that folder to begin again at the first step."
+            "Begin a new run, or start one from the model that is there: --training.init_from "
+            f"{folder.parent / 'best'}."
         )
     return ""
 
@@ -125,9 +126,9 @@ def read(place: Path) -> tuple[Facts, dict[str, Tensor]]:
 
 def restore(place: Path, facts: Facts, tensors: dict[str, Tensor], trainer: Trainer) -> None:
     """Puts a trainer where a snapshot was taken; one of another run is refused before anything is changed."""
-    if facts["format"] != FORMAT:
+    if facts.get("format") != FORMAT:
         raise CheckpointError(
-            f"{place} has format {facts['format']}, but this version reads format {FORMAT}.\n"
+            f"{place} has format {facts.get('format')}, but this version reads format {FORMAT}.\n"
             "Go on with the version of clearhead that wrote it."
         )
     check_same(place, facts["run"], identity(trainer))
@@ -158,6 +159,7 @@ def identity(trainer: Trainer) -> Facts:
     """What must be the same for a run to go on as if it had never stopped."""
     training = trainer.training
     weights = trainer.model.named_parameters()
+    model = trainer.run.model.model_dump(mode="json", exclude={"dropout", "attention_dropout"})
     return {
         "steps": trainer.steps,
         "training.batch_tokens": training.batch_tokens,
@@ -166,6 +168,8 @@ def identity(trainer: Trainer) -> Facts:
         "training.average": training.average,
         "training data": data_key(trainer, "train"),
         "validation data": data_key(trainer, "validation"),
+        **{f"model.{key}": value for key, value in model.items()},
+        "training.lora_scale": training.lora_scale,
         "weights": {name: list(weight.shape) for name, weight in weights if weight.requires_grad},
         "frozen weights": frozen_key(trainer.model),
     }
@@ -190,7 +194,7 @@ def frozen_key(model: nn.Module) -> str | None:
 def check_same(place: Path, theirs: Facts, ours: Facts) -> None:
     """Refuses a snapshot of another run, and says what differs and what to do."""
     for name, value in ours.items():
-        if theirs[name] == value:
+        if theirs.get(name) == value:
             continue
         if name.endswith("data"):
             raise CheckpointError(
@@ -203,7 +207,7 @@ def check_same(place: Path, theirs: Facts, ours: Facts) -> None:
                 f"{place} goes with other frozen weights than these: the model in training.init_from has changed, "
                 "or other parts are frozen.\nPut back the model and the recipe that the run began with."
             )
-        what = difference(theirs[name], value) if name == "weights" else f"{name} = {theirs[name]}"
+        what = difference(theirs[name], value) if name == "weights" else f"{name} = {theirs.get(name)}"
         mine = "" if name == "weights" else f", while this one has {value}"
         raise CheckpointError(
             f"{place} is of a run with {what}{mine}.\n"

@@ -198,7 +198,7 @@ class Trainer:
             raise TrainingError(
                 f"{self.skipped_in_a_row} steps in a row gave a loss of {nats} with a gradient norm of {norm}; the "
                 f"last was step {self.step + 1}.\nThe weights are those before them. Use a smaller learning_rate or "
-                "matrix_rate, a longer warmup, or norm_placement = 'pre', and go on with --resume."
+                "matrix_rate or a longer warmup, and go on with --resume; or begin a run with norm_placement = 'pre'."
             )
 
     def autocast(self) -> AbstractContextManager[None]:
