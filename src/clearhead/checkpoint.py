@@ -71,7 +71,7 @@ def write_all_but_weights(place: Path, checkpoint: Checkpoint) -> None:
 
 
 def load(folder: str | Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
-    """Reads a model folder, in evaluation mode."""
+    """Reads a model folder, or the best one of a run folder, in evaluation mode."""
     folder = find(Path(folder))
     config = read_config(folder)
     module = read_weights(folder / WEIGHTS, config, dtype)
@@ -219,8 +219,15 @@ def why_unreadable(path: Path, error: Exception) -> str:
     return f"is not a whole safetensors file ({error}).\nIt is damaged or cut short; copy it again."
 
 
+def model_in(folder: Path) -> Path:
+    """The model folder itself, or the best one of a run folder."""
+    places = (folder, folder / "best", folder / "last")
+    return next((place for place in places if (place / CONFIG).exists()), folder)
+
+
 def find(folder: Path) -> Path:
-    """The folder, or the one it replaces where a save was killed between its two renames."""
+    """A model folder, or the one it replaces where a save was killed between its two renames."""
+    folder = model_in(folder)
     if not folder.exists() and previous(folder).is_dir():
         return previous(folder)
     if not folder.is_dir():

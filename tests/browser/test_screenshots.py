@@ -15,7 +15,6 @@ import pytest
 from PIL import Image
 
 from clearhead.api import Model, load
-from clearhead.cli.options import find_model
 from tests.browser.conftest import Visitor
 from tests.browser.test_numbers import MODELS
 from tests.pages import ROOT
@@ -50,7 +49,7 @@ PICTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", list(PICTURES))
 def test_a_picture_is_taken(visit: Callable[..., Visitor], name: str, tmp_path: Path) -> None:
     folder, view, state = PICTURES[name]
-    model: Model = load(find_model(Path(FOLDER) / folder)) if FOLDER else MODELS[SHAPES[folder]]()
+    model: Model = load(Path(FOLDER) / folder) if FOLDER else MODELS[SHAPES[folder]]()
     theme = "dark" if name == "dark" else "light"
     visitor = visit(model, folder, color_scheme=theme, viewport={"width": WIDTH, "height": 900})
     given = state if FOLDER else state | {"text": "the cat sat on the green table"}

@@ -144,6 +144,14 @@ def test_the_recipe_says_what_is_read_and_the_model_how_large_it_is(tmp_path: Pa
     )
 
 
+def test_a_run_folder_means_its_best_model(tmp_path: Path) -> None:
+    best = kept(tmp_path / "before" / "best", model_of("encoder"))
+    kept(tmp_path / "before" / "last", model_of("decoder"))
+    run = started("classify", tmp_path, str(tmp_path / "before"))
+    assert run.config.training.init_from == best
+    assert any(f"weights of {best} are taken" in note for note in run.notes)
+
+
 def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
     folder.save(tmp_path / "given", Checkpoint(model_of("encoder")))
     config = configured("classify", tmp_path, init_from=str(tmp_path / "given"))

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from clearhead.cli.exchange import AllowPickle
-from clearhead.cli.options import Json, ModelFolder, find_model
+from clearhead.cli.options import Json, ModelFolder
 
 Against = Annotated[
     str | None,
@@ -28,7 +28,7 @@ def check(
     from clearhead.inspection.check import Law, Probe, same_as_reference
     from clearhead.inspection.check import check as laws_of
 
-    loaded = load(find_model(model))
+    loaded = load(model)
     reference = None if against is None else reference_of(against, loaded.config, allow_pickle)
 
     def same(probe: Probe) -> Law:

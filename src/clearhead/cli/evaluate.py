@@ -7,7 +7,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clearhead.cli.options import Json, ModelFolder, find_model, with_decoding
+from clearhead.cli.options import Json, ModelFolder, with_decoding
 from clearhead.config.decoding import DecodingConfig
 from clearhead.errors import InputError
 
@@ -52,7 +52,7 @@ def evaluate(
     from clearhead.checkpoint import load
     from clearhead.training.evaluate import Evaluation
 
-    evaluation = Evaluation(load(find_model(model)))
+    evaluation = Evaluation(load(model))
     reader = find_data(model, evaluation.kind, data, columns, recipe, split)
     console, done = Console(stderr=True), 0
     with console.status("evaluating", spinner="line") as status:

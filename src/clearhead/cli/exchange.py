@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from clearhead.cli.options import ModelFolder, find_model
+from clearhead.cli.options import ModelFolder
 from clearhead.config.model import Head
 from clearhead.errors import ConfigError, suggest
 
@@ -61,7 +61,7 @@ def export(model: ModelFolder, out: Out, json: Json = False) -> None:
     """Write a model as a folder that transformers loads."""
     from clearhead.exchange.exporting import export_model
 
-    made = export_model(find_model(model), out)
+    made = export_model(model, out)
     if json:
         facts = {"family": made.family, "architecture": made.config["architectures"][0]}
         print(json_format.dumps(facts | {"added": sorted(made.added), "out": str(out)}))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from clearhead.cli.options import ModelFolder, find_model
+from clearhead.cli.options import ModelFolder
 from clearhead.errors import InputError
 
 HOST, PORT = "127.0.0.1", 7878
@@ -24,9 +24,10 @@ def explore(
     import uvicorn
 
     from clearhead.api import load
+    from clearhead.checkpoint import find
     from clearhead.serving.explorer import explorer_app
 
-    folder = find_model(model).resolve()
+    folder = find(model).resolve()
     name = folder.parent.name if folder.name in ("best", "last") else folder.name
     app = explorer_app(load(folder), name, str(folder))
     with listen(port) as listener:

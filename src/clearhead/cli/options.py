@@ -85,14 +85,6 @@ def scalar(annotation: Any) -> Any:
     return list[get_args(annotation)[0]] if get_origin(annotation) is tuple else annotation  # type: ignore[misc]
 
 
-def find_model(path: Path) -> Path:
-    """The model folder itself, or the best one of a run folder."""
-    for inner in ("best", "last"):
-        if not (path / "config.json").exists() and (path / inner / "config.json").exists():
-            return path / inner
-    return path
-
-
 @dataclass(frozen=True)
 class Job:
     """Where texts come from (an argument, a file, standard input) and where results go."""

@@ -17,7 +17,6 @@ from clearhead.cli.options import (
     ModelFolder,
     Output,
     TextArgument,
-    find_model,
     with_decoding,
 )
 from clearhead.config.decoding import DecodingConfig
@@ -108,7 +107,7 @@ def load(folder: Path) -> "Model":
     """The model of a folder."""
     from clearhead.api import load as load_model
 
-    return load_model(find_model(folder))
+    return load_model(folder)
 
 
 def write(job: Job, model: "Model", settings: DecodingConfig, json: bool) -> None:

@@ -110,7 +110,9 @@ class TrainingConfig(Settings):
         5, gt=0, description="steps in a row with a non-finite loss after which to stop"
     )
 
-    init_from: str | None = Field(None, description="a model folder to start from; random weights when None")
+    init_from: str | None = Field(
+        None, description="a model or run folder to start from; random weights when None"
+    )
     frozen: Annotated[tuple[str, ...], BeforeValidator(listed)] = Field(
         (), description="parts that stay as they are, such as embeddings, encoder.0, decoder.*.ffn, head"
     )

@@ -43,7 +43,7 @@ def reference_of(source: str | Path, config: ModelConfig, allow_pickle: bool = F
     """The source of a model, ready to run."""
     if isinstance(source, str) and source.startswith(HUB):
         return of_theirs(download(source, allow_pickle), config, allow_pickle)
-    path = Path(source)
+    path = checkpoint.model_in(Path(source))
     if path.is_file() and path.suffix == ".gguf":
         return of_theirs(path.parent, config, allow_pickle, gguf_file=path.name)
     if not path.is_dir():

@@ -106,7 +106,7 @@ def begin(config: RunConfig) -> Beginning:
     """The settings of a run with those of the model that it starts from, if it starts from one."""
     if config.training.init_from is None:
         return Beginning(config)
-    place = Path(config.training.init_from).expanduser().absolute()
+    place = folder.model_in(Path(config.training.init_from).expanduser().absolute())
     given = folder.load(place)
     if given.tokenizer is None:
         raise ConfigError(
@@ -115,11 +115,10 @@ def begin(config: RunConfig) -> Beginning:
         )
     settings = begun_from(given.config, config.model, config.task)
     gentle = gentle_settings(config.training)
-    notes = [
-        f"{shown(config.model, idle)}: not used, since the model to start from has its own"
-        for idle in [[key for key in differing(config.model, settings) if key not in (*OWN, *IMPLIED)]]
-        if idle
-    ]
+    notes = []
+    idle = [key for key in differing(config.model, settings) if key not in (*OWN, *IMPLIED)]
+    if idle:
+        notes.append(f"{shown(config.model, idle)}: not used, since the model to start from has its own")
     cut = [key for key in config.tokenizer.given() if key not in ("added", "markers")]
     if cut:
         notes.append(
