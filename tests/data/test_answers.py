@@ -135,12 +135,37 @@ def test_what_is_cut_and_what_has_no_answer_left_is_counted(tmp_path: Path) -> N
         prepared(tmp_path, talks, context=16, too_long="split")
 
 
-def test_conversations_and_texts_do_not_mix(tmp_path: Path) -> None:
-    for number, line in enumerate(('{"text": "Hello"}\n', "")):
-        file = tmp_path / f"{number}.jsonl"
-        talk = {"messages": [{"role": "user", "content": "Hi"}, {"role": ANSWER, "content": "Yes"}]}
-        file.write_text(line + json.dumps(talk) + "\n" + '{"text": "Hello"}\n')
-        data = DataConfig(train=str(file), validation=0.0)
+TALK = json.dumps({"messages": [{"role": "user", "content": "Hi"}, {"role": ANSWER, "content": "Yes"}]})
+PLAIN = '{"text": "Hello"}'
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([TALK, TALK, PLAIN], "line 3 is a plain text, and what comes before are conversations"),
+        ([PLAIN, TALK], "line 2 is a conversation, and what comes before are plain texts"),
+        ([TALK, '{"messages": "hi"}'], "line 2 has messages that are no list"),
+    ],
+)
+def test_conversations_and_texts_do_not_mix(lines: list[str], message: str, tmp_path: Path) -> None:
+    file = tmp_path / "mixed.jsonl"
+    file.write_text("\n".join(lines))
+    run = RunConfig(
+        task="language-model",
+        data=DataConfig(train=str(file), validation=0.0),
+        tokenizer=TokenizerConfig(kind="byte"),
+    )
+    with pytest.raises(DataError, match=f"{file}, {message}"):
+        prepare(run)
+    skipping = prepare(run.replace(data=run.data.replace(on_error="skip")))
+    assert skipping.audit.splits["train"].examples == lines.index(lines[-1])
+
+
+def test_files_of_conversations_and_of_texts_do_not_mix(tmp_path: Path) -> None:
+    for number, line in enumerate((PLAIN, TALK, PLAIN)):
+        (tmp_path / f"{number}.jsonl").write_text(line)
+    for order in ("01", "12"):
+        data = DataConfig(train=tuple(str(tmp_path / f"{number}.jsonl") for number in order), validation=0.0)
         with pytest.raises(DataError, match="conversations and plain texts"):
             prepare(RunConfig(task="language-model", data=data, tokenizer=TokenizerConfig(kind="byte")))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from clearhead.config.data import Column
 from clearhead.errors import DataError
 from clearhead.text.lines import DAMAGE
+from clearhead.text.messages import FORMAT
 from clearhead.text.scan import Numbered, Row, Scan
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ def _json_rows(scan: Scan) -> Iterator[Row]:
         columns = scan.columns or (numbers if isinstance(record, list) else fields)
         if scan.columns is None and scan.want.kind == "text" and is_conversation(record):
             columns = ("messages",)
+            if not isinstance(record["messages"], list):
+                scan.problem(number, "has messages that are no list", f"A conversation is {FORMAT}.")
+                continue
         if row := scan.pick(number, record, columns):
             yield row
 

@@ -83,10 +83,16 @@ class Scan:
                 yield line, make(*texts)
 
     def records(self, rows: Iterable[Row]) -> Iterator[Numbered]:
-        """The examples of rows of values of any type; for a text, a list of messages is a conversation."""
-        takes_lists = self.want.kind == "text"
+        """The examples of rows of values of any type; for a text, a list of messages is a conversation.
+
+        The first row says which of the two the file holds, since they are learned in different ways.
+        """
+        takes_lists, are_lists = self.want.kind == "text", None
         for is_list, group in groupby(rows, lambda row: takes_lists and isinstance(row[1][0], list)):
-            if is_list:
+            are_lists = is_list if are_lists is None else are_lists
+            if is_list != are_lists:
+                self._report_strange(group, is_list)
+            elif is_list:
                 yield from self._conversations(group)
             else:
                 yield from self.examples(self.checked(group))
@@ -97,6 +103,16 @@ class Scan:
                 yield line, conversation_of(value, self.reading.max_line_bytes)
             except NoConversation as error:
                 self.problem(line, str(error), f"A conversation is {FORMAT}.")
+
+    def _report_strange(self, rows: Iterable[Row], is_list: bool) -> None:
+        what, others = ("conversation", "plain texts") if is_list else ("plain text", "conversations")
+        for line, _ in rows:
+            self.problem(
+                line,
+                f"is a {what}, and what comes before are {others}",
+                f"A conversation is {FORMAT}. Train on one of the two, and then on the other with "
+                "training.init_from.",
+            )
 
     def checked(self, rows: Iterable[Row]) -> Iterator[TextRow]:
         """Rows of values of any type, as rows of texts; a value that is no text is reported."""
