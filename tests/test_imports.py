@@ -155,7 +155,7 @@ def test_an_allowed_arrow_is_left_alone(tmp_path: Path, file: str, source: str) 
 
 def test_no_torch_arrives_by_a_detour() -> None:
     """Importing config, errors, text and the command line loads no torch, also not through others."""
-    modules = ["clearhead", "clearhead.errors", "clearhead.cli.main"]
+    modules = ["clearhead", "clearhead.errors", "clearhead.cli.commands"]
     for part in ("config", "text"):
         found = pkgutil.walk_packages([str(SOURCES / part)], f"clearhead.{part}.")
         modules += [f"clearhead.{part}", *(module.name for module in found)]

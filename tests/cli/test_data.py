@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from clearhead.checkpoint import Checkpoint, save
-from clearhead.cli.main import app
+from clearhead.cli.commands import app
 from clearhead.config.model import ModelConfig
 from clearhead.config.tokenizer import TokenizerConfig
 from clearhead.data import splits

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from clearhead.api import load
-from clearhead.cli.main import app
+from clearhead.cli.commands import app
 
 SHORT = ("--data.count", "600", "--training.steps", "3", "--model.d", "16", "--data.validation", "0.05",
          "--data.test", "0.05")  # fmt: skip

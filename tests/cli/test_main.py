@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import clearhead
-from clearhead.cli import main
+from clearhead.cli import commands, main
 from clearhead.errors import ConfigError, DataError
 
 
@@ -24,7 +24,7 @@ def test_version() -> None:
 def test_help_names_every_command() -> None:
     done = run("--help")
     assert done.returncode == 0
-    for command in main.COMMANDS:
+    for command in commands.COMMANDS:
         assert command.__name__ in done.stdout
 
 
@@ -56,7 +56,7 @@ def test_an_error_of_ours_is_shown_without_a_traceback(
     def fail() -> None:
         raise ConfigError("model.d = 250 does not split into model.h = 8 heads.\nUse 248 or 256.")
 
-    monkeypatch.setattr(main, "app", fail)
+    monkeypatch.setattr(commands, "app", fail)
     with pytest.raises(SystemExit) as stop:
         main.main()
     assert stop.value.code == 1
@@ -68,10 +68,10 @@ def test_an_error_of_ours_is_shown_without_a_traceback(
 def test_an_error_inside_a_command_reaches_main() -> None:
     """A real command raises through the whole of typer, and still leaves as one line."""
     code = """
-from clearhead.cli import main
+from clearhead.cli import commands, main
 from clearhead.errors import DataError
 def fail() -> None: raise DataError("train.de has 29000 lines but train.en has 28999.")
-main.app.command()(fail)
+commands.app.command()(fail)
 main.main()
 """
     done = subprocess.run([sys.executable, "-c", code, "fail"], capture_output=True, text=True, check=False)
@@ -89,7 +89,22 @@ def test_another_error_is_a_bug_and_keeps_its_traceback(monkeypatch: pytest.Monk
     def fail() -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(main, "app", fail)
+    monkeypatch.setattr(commands, "app", fail)
     with pytest.raises(ZeroDivisionError):
         main.main()
     assert not issubclass(ZeroDivisionError, DataError)
+
+
+def test_ctrl_c_while_the_commands_are_read_leaves_no_traceback() -> None:
+    """They are read within `main`, so that nothing of ours that takes a moment comes before it."""
+    code = """
+import sys
+class Pressed:
+    def find_spec(self, name, path=None, target=None):
+        if name == "typer": raise KeyboardInterrupt
+sys.meta_path.insert(0, Pressed())
+from clearhead.cli.main import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "\nStopped.\n")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from clearhead.cli.main import app
+from clearhead.cli.commands import app
 from clearhead.config import run as runs
 from clearhead.errors import ConfigError
 

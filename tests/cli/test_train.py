@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from clearhead.cli.main import app
+from clearhead.cli.commands import app
 from clearhead.cli.request import default_folder, find_request, name_of, parted
 from clearhead.config.run import RunConfig
 from clearhead.errors import ClearheadError, ConfigError
