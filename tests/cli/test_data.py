@@ -96,6 +96,5 @@ def test_the_tokenizer_of_a_model_to_start_from_counts(recipe: Path, tmp_path: P
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["train"]["unknown"] > 8  # every word of Spanish, and two of English
     assert json.loads(run(recipe, "--json").stdout)["train"]["unknown"] == 0
-    assert f"the tokenizer of {tmp_path / 'model'}"[:60] in run(
-        recipe, "--training.init_from", tmp_path / "model"
-    ).stdout.replace("\n", "")
+    shown = run(recipe, "--training.init_from", tmp_path / "model").stdout
+    assert f"thetokenizerof{tmp_path / 'model'}," in "".join(shown.split())  # wherever its lines are broken
