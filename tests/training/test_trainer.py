@@ -228,8 +228,8 @@ def test_too_many_in_a_row_end_the_run_with_advice(most: int, tmp_path: Path) ->
         list(trainer.train())
     assert str(caught.value) == (
         f"{most} steps in a row gave a loss of nan with a gradient norm of nan; the last was step {most}.\n"
-        "The weights are those before them. Use a smaller learning_rate or matrix_rate, a longer warmup, or "
-        "norm_placement = 'pre', and go on with --resume."
+        "The weights are those before them. Use a smaller learning_rate or matrix_rate or a longer warmup, and go on "
+        "with --resume; or begin a run with norm_placement = 'pre'."
     )
     assert same_bits(state_of(trainer), before)
     assert not list(gradients_of(trainer))
