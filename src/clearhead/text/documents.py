@@ -32,11 +32,8 @@ def clean(line: str) -> str:
 
 def _pieces_of_documents(scan: Scan, blank_line_ends: bool) -> Iterator[tuple[int, Text]]:
     """The documents of a file in pieces."""
-    if not blank_line_ends:
-        for at, (first, piece) in enumerate(_pieces(scan.lines().stretches(), scan.reading.chunk_characters)):
-            yield first, Text(piece, starts=not at)
-        return
-    for document in _between_blank_lines(scan):
+    documents = _between_blank_lines(scan) if blank_line_ends else iter([scan.lines().stretches()])
+    for document in documents:
         for at, (first, piece) in enumerate(_pieces(document, scan.reading.chunk_characters)):
             yield first, Text(piece, starts=not at)
 
