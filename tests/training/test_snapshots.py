@@ -240,7 +240,9 @@ def test_a_single_flipped_bit_is_noticed_wherever_it_is(tmp_path: Path) -> None:
     snapshots.check(place)
 
 
-def test_nothing_whole_is_an_error_and_nothing_at_all_a_beginning(tmp_path: Path) -> None:
+def test_nothing_whole_is_an_error_and_nothing_at_all_a_beginning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     trainer, folder = make_trainer("translate", tmp_path), tmp_path / "checkpoints"
     assert not snapshots.restore_newest(folder, trainer)
     folder.mkdir()
@@ -255,6 +257,8 @@ def test_nothing_whole_is_an_error_and_nothing_at_all_a_beginning(tmp_path: Path
         "Begin a new run, or start one from the model that is there: --training.init_from "
         f"{tmp_path / 'best'}."
     )
+    goes_on = [record.getMessage().endswith(" Going on from the one before.") for record in caplog.records]
+    assert goes_on == [True, False]  # there is none before the oldest
 
 
 def test_another_format_is_refused(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def newest_good(folder: Path) -> str:
         try:
             check(place)
         except Damaged as error:
-            log.warning("%s Going on from the one before.", error)
+            log.warning("%s%s", error, "" if place is found[0] else " Going on from the one before.")
         else:
             return place.name
     if found:
