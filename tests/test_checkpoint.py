@@ -17,6 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from clearhead import checkpoint as folders
+from clearhead import storage
 from clearhead.checkpoint import Checkpoint, load, save
 from clearhead.config.tokenizer import TokenizerConfig
 from clearhead.errors import CheckpointError, ClearheadError
@@ -191,7 +192,7 @@ def test_after_a_kill_the_old_or_the_new_is_there(
     can_exchange: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not can_exchange:
-        monkeypatch.setattr(folders, "exchanged", lambda one, other: False)
+        monkeypatch.setattr(storage, "exchanged", lambda one, other: False)
     old, new = make(seed=1), make(seed=2)
     save(tmp_path / "count", Checkpoint(old))
     count = steps_of_a_save(tmp_path / "count")
@@ -221,7 +222,7 @@ def test_mending_leaves_one_of_them_and_nothing_else(
     can_exchange: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not can_exchange:
-        monkeypatch.setattr(folders, "exchanged", lambda one, other: False)
+        monkeypatch.setattr(storage, "exchanged", lambda one, other: False)
     save(tmp_path / "count", Checkpoint(make(seed=1)))
     for step in range(steps_of_a_save(tmp_path / "count") + 1):
         place = tmp_path / f"{step}" / "model"
@@ -231,7 +232,7 @@ def test_mending_leaves_one_of_them_and_nothing_else(
             with contextlib.suppress(Killed):
                 save(place, Checkpoint(make(seed=2)))
         found = load(place).module
-        folders.mend(place.parent)
+        storage.mend(place.parent)
         assert [path.name for path in place.parent.iterdir()] == ["model"]
         assert is_same(load(place).module, found)
 
@@ -240,10 +241,10 @@ def test_what_was_half_removed_or_half_written_is_gone(tmp_path: Path) -> None:
     save(tmp_path / "model", Checkpoint(make()))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shutil, "rmtree", lambda *_, **__: None)  # killed before it began
-        folders.remove_whole(tmp_path / "model")
+        storage.remove_whole(tmp_path / "model")
     (tmp_path / ".note.new").write_text("half")
     assert not (tmp_path / "model").exists()
-    folders.mend(tmp_path)
+    storage.mend(tmp_path)
     assert not [*tmp_path.iterdir()]
 
 

@@ -16,7 +16,8 @@ SOURCES = Path(__file__).resolve().parent.parent / "src" / "clearhead"
 TABLE: dict[str, list[str]] = {
     "errors": [],
     "config": ["errors"],
-    "text": ["config"],
+    "storage": ["errors"],
+    "text": ["config", "storage"],
     "data": ["text"],
     "layers": ["config"],
     "models": ["layers"],
@@ -31,7 +32,7 @@ TABLE: dict[str, list[str]] = {
     "serving": ["__init__"],
     "cli": ["serving"],
 }
-WITHOUT_TORCH = ["errors", "config", "text"]
+WITHOUT_TORCH = ["errors", "config", "storage", "text"]
 # --8<-- [end:table]
 
 
@@ -91,7 +92,7 @@ def test_every_import_follows_the_table() -> None:
 def test_the_table_says_what_the_layout_says() -> None:
     assert reach("config") == {"config", "errors"}
     assert reach("models") == {"models", "layers", "config", "errors"}
-    assert reach("checkpoint") == {"checkpoint", "models", "layers", "text", "config", "errors"}
+    assert reach("checkpoint") == {"checkpoint", "models", "layers", "text", "storage", "config", "errors"}
     assert "vectors" not in reach("training")
     assert all(not reach(part) & {"serving", "cli"} for part in TABLE if part not in ("serving", "cli"))
     assert reach("cli") == set(TABLE)

@@ -4,13 +4,8 @@ A model goes in and comes out the same. The folder is written beside its place, 
 a kill leaves the old one or the new one. Nothing in it is executed: JSON and safetensors only, never pickle.
 """
 
-import ctypes
 import json
-import os
 import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +18,7 @@ from torch import Tensor
 from clearhead.config.model import ModelConfig
 from clearhead.errors import CheckpointError, ConfigError
 from clearhead.models.build import SHAPES, Model
+from clearhead.storage import previous, written_beside
 from clearhead.text.tokenizer import Tokenizer
 
 FORMAT = 1
@@ -236,89 +232,3 @@ def find(folder: Path) -> Path:
             f"The model folder {folder} {what}.\nGive a folder with {CONFIG} and {WEIGHTS}."
         )
     return folder
-
-
-def previous(folder: Path) -> Path:
-    """Where a folder stands while another takes its place."""
-    return folder.with_name(f".{folder.name}.previous")
-
-
-@contextmanager
-def written_beside(folder: Path) -> Iterator[Path]:
-    """A new folder to write into, which takes the place of `folder` when all is on disk."""
-    if folder.exists() and not folder.is_dir():
-        raise CheckpointError(f"{folder} is a file, so no model folder can stand there.\nName another place.")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    place = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".writing", dir=folder.parent))
-    try:
-        yield place
-        place.chmod(0o755)
-        for path in [*place.iterdir(), place]:
-            flush(path)
-        put_in_place(place, folder)
-        flush(folder.parent)
-        shutil.rmtree(previous(folder), ignore_errors=True)
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-
-
-def put_in_place(new: Path, folder: Path) -> None:
-    """Renames a folder; one that stands in its place leaves it at the same moment, where the system can do that."""
-    if folder.exists() and not exchanged(new, folder):
-        shutil.rmtree(previous(folder), ignore_errors=True)
-        folder.rename(previous(folder))
-    if not folder.exists():
-        new.rename(folder)
-
-
-def exchanged(one: Path, other: Path) -> bool:
-    """Whether two folders have changed places at one moment, as only Linux can."""
-    here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of its headers
-    try:
-        rename = ctypes.CDLL(None).renameat2
-    except (AttributeError, OSError, TypeError):
-        return False
-    return bool(rename(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
-
-
-def write_whole(place: Path, text: str) -> None:
-    """Writes a file beside its place and moves it there: whoever reads it finds the old one or the new one."""
-    beside = place.with_name(f".{place.name}.new")
-    beside.write_text(text, encoding="utf-8")
-    flush(beside)
-    os.replace(beside, place)
-    flush(place.parent)
-
-
-def remove_whole(folder: Path) -> None:
-    """Removes a folder: whoever looks finds all of it or nothing."""
-    beside = folder.with_name(f".{folder.name}.removing")
-    shutil.rmtree(beside, ignore_errors=True)
-    folder.rename(beside)
-    shutil.rmtree(beside, ignore_errors=True)
-
-
-def mend(folder: Path) -> None:
-    """Ends what a kill left half done among the things of a folder: nothing half written or removed stays.
-
-    What another was about to replace stands in its place again, unless the other had already come.
-    """
-    for old in folder.glob(".*.previous"):
-        place = folder / old.name[1 : -len(".previous")]
-        if place.exists():
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            old.rename(place)
-    for left in [*folder.glob(".*.writing"), *folder.glob(".*.removing")]:
-        shutil.rmtree(left, ignore_errors=True)
-    for file in folder.glob(".*.new"):
-        file.unlink(missing_ok=True)
-
-
-def flush(path: Path) -> None:
-    """Waits until a file or folder is on disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

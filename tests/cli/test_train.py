@@ -148,7 +148,7 @@ def test_going_on_where_nothing_is_begins(recipe: str) -> None:
 
 def test_a_run_that_was_killed_as_it_began_can_begin_again(recipe: str) -> None:
     Path("new").mkdir()
-    Path("new/.recipe.toml.new").write_text("task =")
+    Path("new/.recipe.toml.0.new").write_text("task =")
     for resume in (False, True):
         assert find_request([recipe], {}, Path("new"), resume, None).resume is False
     done(recipe, "--out", "new", "--training.steps", "2")

@@ -95,7 +95,7 @@ def test_the_report_is_there_from_the_first_evaluation_on(tmp_path: Path) -> Non
         seen.append((record.step, place.exists() and "3 of 6 steps" in place.read_text(encoding="utf-8")))
     assert not any(is_there for step, is_there in seen if step < 3)
     assert any(is_there for step, is_there in seen if 3 < step < 6)
-    assert not (run.out / ".report.html.new").exists()
+    assert not list(run.out.glob(".*.new"))
 
 
 def test_whatever_the_data_says_is_only_text(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self, get_args
 import typer
 
 from clearhead.errors import ConfigError
+from clearhead.storage import is_half_written
 
 if TYPE_CHECKING:
     from clearhead.config.run import RunConfig
@@ -165,7 +166,7 @@ def is_taken(folder: Path) -> bool:
     """Whether something stands there already; half a recipe, of a run killed as it began, is nothing."""
     if not folder.is_dir():
         return folder.exists()
-    return any(path.name != f".{RECIPE}.new" for path in folder.iterdir())
+    return any(not is_half_written(path, RECIPE) for path in folder.iterdir())
 
 
 def check_free(folder: Path) -> None:

@@ -17,6 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from clearhead.errors import DataError
+from clearhead.storage import flush, flush_all, write_whole
 
 log = logging.getLogger(__name__)
 
@@ -64,10 +65,10 @@ def _replace(folder: Path, make: Callable[[Path], None], is_alone: bool) -> None
     partial = Path(tempfile.mkdtemp(prefix=f"{folder.name}.partial-", dir=folder.parent))
     try:
         make(partial)
-        flush(partial)
+        flush_all(partial)
         shutil.rmtree(folder, ignore_errors=True)  # what is not good
         partial.rename(folder)
-        _flush_entry(folder.parent)
+        flush(folder.parent)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
@@ -87,23 +88,6 @@ def locked(path: Path) -> Iterator[bool]:
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield True
-
-
-def flush(folder: Path) -> None:
-    """See to it that all files of a folder are on the disk, not only on their way."""
-    for path in folder.iterdir():
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-    _flush_entry(folder)
-
-
-def _flush_entry(folder: Path) -> None:
-    with suppress(OSError):  # not every system opens folders
-        entry = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(entry)
-        finally:
-            os.close(entry)
 
 
 def checksum(path: Path) -> str:
@@ -128,13 +112,6 @@ def content_of(path: Path) -> str:
     if time.time() - status.st_mtime > SETTLED_SECONDS:
         with suppress(OSError):  # a cache that cannot be written is told of where it matters
             note.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(note, json.dumps({"path": str(path.absolute()), "stamp": stamp, "checksum": content}))
+            facts = {"path": str(path.absolute()), "stamp": stamp, "checksum": content}
+            write_whole(note, json.dumps(facts), is_lasting=False)
     return content
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a small file so that others see all of it or nothing."""
-    handle, beside = tempfile.mkstemp(prefix=path.name, dir=path.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(beside, path)

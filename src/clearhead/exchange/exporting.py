@@ -25,7 +25,6 @@ from clearhead.checkpoint import (
     is_labels,
     read_config,
     read_json,
-    written_beside,
 )
 from clearhead.config.model import ModelConfig
 from clearhead.data.frames import Frame, document_frame, input_frame, target_frame
@@ -40,6 +39,7 @@ from clearhead.exchange.tokens import TARGET
 from clearhead.exchange.vocabularies import SETTINGS
 from clearhead.exchange.writing import copy_span, header, kind_of, write_tensor
 from clearhead.models.build import SHAPES, Model
+from clearhead.storage import written_beside
 from clearhead.text.fast import QWEN
 from clearhead.text.tokenizer import Tokenizer
 

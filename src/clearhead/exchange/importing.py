@@ -17,7 +17,6 @@ from clearhead.checkpoint import (
     check_fit,
     is_labels,
     write_all_but_weights,
-    written_beside,
 )
 from clearhead.config.model import Head, ModelConfig
 from clearhead.errors import CheckpointError, ConfigError
@@ -29,6 +28,7 @@ from clearhead.exchange.stored import Stored, find_weights
 from clearhead.exchange.tokens import Pair, find_tokenizers
 from clearhead.exchange.writing import write_weights
 from clearhead.models.build import SHAPES, Model
+from clearhead.storage import written_beside
 
 
 @dataclass(frozen=True)

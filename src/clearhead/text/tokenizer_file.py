@@ -5,7 +5,6 @@ Whatever is missing, broken or hostile becomes a `TokenizerError`; nothing in th
 """
 
 import json
-import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +14,7 @@ from typing import Any
 from tokenizers import Tokenizer as Library
 
 from clearhead.errors import ClearheadError, TokenizerError
+from clearhead.storage import write_whole
 from clearhead.text.roles import Document
 
 NAME = "tokenizer.json"
@@ -44,19 +44,12 @@ def read_text(path: str | Path) -> str:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Writes a file beside its place, then renames it: a kill leaves the old one or the new one."""
+    """Writes a tokenizer file, whole or not at all."""
     place = Path(path)
-    beside = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("x", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(place)
+        write_whole(place, text)
     except OSError as error:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
         raise TokenizerError(f"{place} cannot be written: {error.strerror}.") from None
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
-from clearhead.checkpoint import write_whole
 from clearhead.errors import DataError
+from clearhead.storage import write_whole
 from clearhead.training.trainer import EvaluationRecord, Record, StepRecord
 
 log = logging.getLogger(__name__)

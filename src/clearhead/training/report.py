@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from clearhead import __version__
-from clearhead.checkpoint import write_whole
 from clearhead.config.model import ModelConfig
 from clearhead.config.settings import Settings
 from clearhead.data.audit import Audit, LengthAudit
 from clearhead.data.table import table_of
 from clearhead.inspection.figures import Attention, large, small
 from clearhead.inspection.markup import Inside, Markup, joined, tag
+from clearhead.storage import write_whole
 from clearhead.training.charts import Curve, bars, chart, compact, smoothed
 from clearhead.training.history import Sample
 

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from clearhead import checkpoint as folder
-from clearhead.checkpoint import Checkpoint, mend, write_whole
+from clearhead.checkpoint import Checkpoint
 from clearhead.config.run import RunConfig
 from clearhead.data.prepare import Prepared, prepare
 from clearhead.data.progress import Listener, unheard
@@ -31,6 +31,7 @@ from clearhead.decoding.read import Reader
 from clearhead.errors import CheckpointError, ConfigError
 from clearhead.inspection.figures import Attention, attention_of
 from clearhead.models.build import Model, build
+from clearhead.storage import mend, write_whole
 from clearhead.text.conversations import first_question
 from clearhead.text.examples import Conversation, Example, Labelled, Pair, Text
 from clearhead.text.sources import read_split

@@ -23,10 +23,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from clearhead import __version__
-from clearhead.checkpoint import read_json, remove_whole, some, written_beside
+from clearhead.checkpoint import read_json, some
 from clearhead.data.batches import Position
 from clearhead.data.cache import checksum, key_of
 from clearhead.errors import CheckpointError
+from clearhead.storage import remove_whole, written_beside
 from clearhead.training.distributed import rank, ranks, told_by_first
 from clearhead.training.shares import of_all, placed, whole
 from clearhead.training.trainer import Trainer, pick_precision, should_compile
