@@ -54,7 +54,8 @@ def walk(model: Any, tokens: Tensor, source: Tensor | None) -> list[Tensor]:
     state.select(torch.tensor([2, 0]))
     heard.append(model.step(tokens[:2, 9:10], state, last=True))
     guest = model.start(1, 12, None if source is None else source[:1, :4])
-    heard.append(model.step(tokens[:1, :6], guest, last=True))
+    heard += [model.step(tokens[:1, :4], guest, last=True)]
+    heard += [model.step(tokens[:1, i : i + 1], guest, last=True) for i in (4, 5)]  # alone: one row
     state.join(guest)
     heard += [model.step(tokens[:, i : i + 1], state, last=True) for i in (10, 11)]
     assert state.lengths.tolist() == [11, 10, 8]
@@ -83,9 +84,9 @@ def test_copied_weights_give_the_same_steps(
         assert gap(ours, theirs) < TOLERANCE
 
 
-def test_weights_are_copied_only_for_many_steps_of_one_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(direct, "COPY_AFTER", 3)
+def test_another_order_is_only_for_many_steps_of_one_kind() -> None:
     _, stepper, _ = fresh()
+    stepper.patience = {"for a row": 3, "for rows": 3}
     state, states = stepper.start(1, 20), stepper.start(2, 20)
     one, two = torch.ones(1, 1, dtype=torch.long), torch.ones(2, 1, dtype=torch.long)
     orders = []
@@ -95,6 +96,13 @@ def test_weights_are_copied_only_for_many_steps_of_one_kind(monkeypatch: pytest.
     assert orders == ["own"] * 2 + ["for a row"] * 5 + ["for rows"] * 2
     stepper.start(1, 20)
     assert stepper.order == "for rows"  # no weight has changed
+
+
+def test_the_kernel_is_compiled_sooner_for_a_larger_model() -> None:
+    small, large = (DirectStepper(Decoder(language_model(d=d).config)) for d in (12, 36))
+    assert large.patience["for a row"] < small.patience["for a row"]
+    size = sum(weight.numel() for weight in large.model.parameters())
+    assert large.patience["for a row"] == direct.COMPILE_AFTER / size
 
 
 def own_steps(model: Decoder) -> list[int]:

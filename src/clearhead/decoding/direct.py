@@ -28,7 +28,9 @@ from clearhead.models.decoder import Decoder
 from clearhead.models.heads import LanguageHead
 from clearhead.models.stack import Stack
 
-COPY_AFTER = 32  # steps of one kind: a copy of the weights in a better order would have paid by then
+# When another order of the weights would have paid:
+COPY_AFTER = 32  # steps with several rows, after which a copy is made
+COMPILE_AFTER = 2e9  # weights used for one row: about as long as compiling the kernel takes
 
 
 @dataclass
@@ -65,6 +67,8 @@ class DirectStepper:
         self.stamp: list[tuple[int, int, float]] = []
         self.order: Order = "own"
         self.others = 0  # steps in a row for which another order is better
+        size = sum(weight.numel() for weight in model.parameters())
+        self.patience = {"for a row": COMPILE_AFTER / size, "for rows": COPY_AFTER}
 
     def start(
         self, batch: int, capacity: int, source: Tensor | None = None, source_counts: Tensor | None = None
@@ -84,9 +88,9 @@ class DirectStepper:
         self.norm, self.head = direct_norm(self.stack.norm), direct_head(self.model.head, order)
 
     def reorder(self, best: Order) -> None:
-        """Copies the weights once it is likely to be worth it."""
+        """Looks the weights up in another order once it is likely to be worth it."""
         self.others = self.others + 1 if best != self.order else 0
-        if self.others >= COPY_AFTER:
+        if self.others >= self.patience[best]:
             self.look_up(best)
 
     @torch.no_grad()
