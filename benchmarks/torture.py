@@ -27,9 +27,10 @@ from harness import arguments, report, surroundings
 from clearhead import checkpoint as model_folder
 from clearhead.cli import main as command_line
 from clearhead.config.run import RunConfig
-from clearhead.training import runs, snapshots
+from clearhead.training import snapshots
 from clearhead.training.disk import used_room
 from clearhead.training.history import read_log
+from clearhead.training.place import CHECKPOINTS, LOG
 from clearhead.training.snapshots import step_of
 
 WAYS = {"in a save": 6, "while training": 2, "while starting": 2}  # how often of ten
@@ -126,7 +127,7 @@ def carry_out(command: list[str], said: Path) -> None:
 
 def kill_once(child: Child, way: str, out: Path, after: int, numbers: random.Random) -> str | None:
     """Kills a run in this way, once it has reached a step; where it was, or nothing if it was over before."""
-    kept = out / runs.CHECKPOINTS
+    kept = out / CHECKPOINTS
     if way == "while starting":
         wait = numbers.uniform(0, 2.0)
         started = time.monotonic()
@@ -155,10 +156,10 @@ def left_in(folder: Path) -> list[str]:
 
 def check_good(out: Path) -> None:
     """What must hold whenever a run is killed: every checkpoint is whole, and the best model is there."""
-    for place in snapshots.snapshots(out / runs.CHECKPOINTS):
+    for place in snapshots.snapshots(out / CHECKPOINTS):
         snapshots.check(place)
-    log = read_log(out / runs.LOG) if (out / runs.LOG).exists() else None
-    kept = snapshots.snapshots(out / runs.CHECKPOINTS)
+    log = read_log(out / LOG) if (out / LOG).exists() else None
+    kept = snapshots.snapshots(out / CHECKPOINTS)
     if log and kept and any(record.step <= step_of(kept[-1]) for record in log.evaluations):
         model_folder.load(out / "best")
 
@@ -168,7 +169,7 @@ def check_good(out: Path) -> None:
 
 def result_of(out: Path) -> dict[str, str]:
     """Checksums of all that must be the same."""
-    log = read_log(out / runs.LOG)
+    log = read_log(out / LOG)
     losses = [(record.step, record.epoch, record.loss, record.gradient_norm) for record in log.steps]
     judged = [(record.step, record.validation_loss, record.is_best) for record in log.evaluations]
     written = [(sample.step, sample.given, sample.made) for sample in log.samples]
@@ -193,18 +194,18 @@ def torture(folder: Path, kills: int, steps: int, seed: int) -> dict[str, Any]:
             raise SystemExit(f"The run was over after {number} kills.")
         where[found] += 1
         check_good(out)
-        kept = snapshots.snapshots(out / runs.CHECKPOINTS)
+        kept = snapshots.snapshots(out / CHECKPOINTS)
         print(f"{number + 1:3}  {kept[-1].name if kept else 'nothing':10}  {found}", file=sys.stderr)
     Child(folder / "recipe.toml", out, folder / "killed.txt").until(lambda: False)
     expected, got = result_of(folder / "quiet"), result_of(out)
-    epochs = read_log(out / runs.LOG).steps[-1].epoch
+    epochs = read_log(out / LOG).steps[-1].epoch
     return {
         "kills": kills,
         "where": dict(where),
         "in_a_save": where["in a save"],
         "steps": steps,
         "epochs": round(epochs, 2),
-        "checkpoint_bytes": used_room(snapshots.snapshots(out / runs.CHECKPOINTS)[-1]),
+        "checkpoint_bytes": used_room(snapshots.snapshots(out / CHECKPOINTS)[-1]),
         "undisturbed": expected,
         "killed": got,
         "identical": expected == got,

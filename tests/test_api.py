@@ -217,5 +217,5 @@ def test_train_gives_the_best_model_and_never_writes_over_a_run(tmp_path: Path) 
     assert model.classify("good 1 <b>")[0].label in ("<up>", "down|&")
     assert len(heard) > 6
     assert json.loads((tmp_path / "run" / "quality.json").read_text(encoding="utf-8"))["split"] == "test"
-    with pytest.raises(ConfigError, match=r"not empty.\nGo on with it with resume=True"):
+    with pytest.raises(ConfigError, match=r"holds a run already(.|\n)*in Python resume=True"):
         clearhead.train(config, tmp_path / "run")

@@ -16,7 +16,7 @@ from clearhead.config.model import ModelConfig
 from clearhead.config.run import RunConfig
 from clearhead.decoding.generate import Generation, Generator, Piece, tokenizer_of
 from clearhead.decoding.read import Classification, Reader
-from clearhead.errors import ConfigError, InputError
+from clearhead.errors import InputError
 from clearhead.inspection.capture import Trace, capture
 from clearhead.models.build import Model as Module
 from clearhead.text.tokenizer import Tokenizer
@@ -180,11 +180,12 @@ def train(
     `on_record` hears of every logged step, every evaluation and every sample. Under `torchrun` all ranks call this.
     """
     from clearhead.training.distributed import is_first, joined, told_by_first  # only who trains waits for it
+    from clearhead.training.place import check_free
     from clearhead.training.runs import make_run
 
     config, place = recipe if isinstance(recipe, RunConfig) else RunConfig.read(recipe), Path(out)
-    if place.exists() and any(place.iterdir()) and not resume:
-        raise ConfigError(f"{place} is not empty.\nGo on with it with resume=True, or name another folder.")
+    if not resume:
+        check_free(place)  # before the data is read
     with joined():
         run = make_run(config, place)
         for record in run.train(resume):

@@ -120,6 +120,15 @@ def test_a_run_is_not_written_over(recipe: str) -> None:
     assert "other is not an empty folder" in str(run(recipe, "--out", "other").exception)
 
 
+@pytest.mark.parametrize("out", ["file", "file/below"])
+def test_a_file_is_no_run_folder(out: str, recipe: str) -> None:
+    Path("file").write_text("x")
+    for options in ([], ["--resume"], ["--plan"]):
+        assert str(run(recipe, "--out", out, *options).exception) == (
+            "file is a file, so no run folder can stand there.\nName a folder with --out."
+        )
+
+
 def test_a_run_that_goes_on_ends_like_one_that_never_stopped(recipe: str) -> None:
     done(recipe, "--out", "whole")
     done(recipe, "--out", "parts")

@@ -69,7 +69,7 @@ def trained(console: "Console", out: Path, overrides: dict[str, str]) -> dict[st
     """Trains the model, goes on with it, or finds it done; then its quality on held-out sentences."""
     from clearhead.cli.request import find_request
     from clearhead.cli.train import carry_out, measured, prepared, show_plan, show_result
-    from clearhead.training.runs import QUALITY
+    from clearhead.training.place import QUALITY
 
     if (out / QUALITY).is_file():
         console.print(f"The model of {out} is there already; another --out trains a new one.", markup=False)

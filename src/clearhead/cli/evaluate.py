@@ -96,6 +96,7 @@ def find_data(
     """The examples to evaluate on: given ones, or a split of a recipe, by default of the model's own run."""
     from clearhead.config.run import RunConfig
     from clearhead.text.sources import read, read_split
+    from clearhead.training.place import RECIPE, holds_run
 
     if split not in (None, "train", "validation", "test"):
         raise InputError(f"--split {split} is not a part of any data.\nUse train, validation or test.")
@@ -112,9 +113,7 @@ def find_data(
     if data:
         named = [int(column) if column.isdecimal() else column for column in columns or ()]
         return read(data[0] if len(data) == 1 else data, kind, named or None, split=part)
-    own = next(
-        (path / "recipe.toml" for path in (model, model.parent) if (path / "recipe.toml").exists()), None
-    )
+    own = next((path / RECIPE for path in (model, model.parent) if holds_run(path)), None)
     if recipe is None and own is None:
         raise InputError(
             f"{model} lies in no run folder, so its data is not known.\nGive --data FILE or --recipe RECIPE."

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Self, get_args
 import typer
 
 from clearhead.errors import ConfigError
-from clearhead.storage import is_half_written
+from clearhead.training.place import RECIPE, check_free, holds_run, is_taken
 
 if TYPE_CHECKING:
     from clearhead.config.run import RunConfig
 
-RUNS, RECIPE = Path("runs"), "recipe.toml"
+RUNS = Path("runs")
 # What a run is called after where its recipe is made for files.
 WHATS = {"translate": "translator", "classify": "classifier"}
 
@@ -33,7 +33,7 @@ class Request:
     @property
     def is_begun(self) -> bool:
         """Whether there is a run to go on with."""
-        return (self.out / RECIPE).is_file()
+        return holds_run(self.out)
 
     def to_json(self) -> str:
         """The request as a text, for other processes."""
@@ -95,7 +95,7 @@ def find_request(
     if recipe is not None and recipe.name == RECIPE and resume:
         out = out or recipe.parent
     place = out or default_folder(name_of(what, files) if recipe is None else stem_of(recipe), resume)
-    if resume and (place / RECIPE).is_file():
+    if resume and holds_run(place):
         if minutes is not None and not restarts:
             raise ConfigError(
                 "--minutes: a run that goes on keeps its number of steps.\nLeave it out, or begin anew."
@@ -120,7 +120,7 @@ def lasting(minutes: float | None) -> dict[str, str]:
 def find_recipe(what: str, files: Sequence[str], resume: bool) -> Path:
     """The recipe that is meant: a file, the recipe of a run folder, or the name of a shipped one."""
     path = Path(what)
-    if (path / RECIPE).is_file():
+    if holds_run(path):
         if resume:
             return path / RECIPE
         raise ConfigError(
@@ -160,21 +160,3 @@ def default_folder(name: str, resume: bool) -> Path:
     if resume:
         return taken[-1] if taken else first
     return next(folder for folder in folders if folder not in taken)
-
-
-def is_taken(folder: Path) -> bool:
-    """Whether something stands there already; half a recipe, of a run killed as it began, is nothing."""
-    if not folder.is_dir():
-        return folder.exists()
-    return any(not is_half_written(path, RECIPE) for path in folder.iterdir())
-
-
-def check_free(folder: Path) -> None:
-    """Refuses a folder that holds something: a run is never written over."""
-    if (folder / RECIPE).is_file():
-        raise ConfigError(
-            f"{folder} holds a run already, which is not written over.\n"
-            f"Go on with it: clearhead train {folder} --resume. Or name another --out."
-        )
-    if is_taken(folder):
-        raise ConfigError(f"{folder} is not an empty folder.\nName another --out, or clear it first.")

@@ -23,6 +23,7 @@ from clearhead.inspection.markup import Inside, Markup, joined, tag
 from clearhead.storage import write_whole
 from clearhead.training.charts import Curve, bars, chart, compact, smoothed
 from clearhead.training.history import Sample
+from clearhead.training.place import RECIPE
 
 if TYPE_CHECKING:
     from clearhead.training.runs import Run
@@ -337,7 +338,7 @@ def settings_section(run: "Run") -> Markup:
         [tag("h3", "why these"), tag("ul", [tag("li", note) for note in run.notes])] if run.notes else None,
         tag("div", tag("table", stated), class_="wide"),
         tag("details", tag("summary", "settings left to their defaults"), tag("table", defaults)),
-        tag("details", tag("summary", "recipe.toml"), tag("pre", run.config.to_toml())),
+        tag("details", tag("summary", RECIPE), tag("pre", run.config.to_toml())),
     )
 
 

@@ -28,7 +28,7 @@ from clearhead.data.prepare import Prepared, prepare
 from clearhead.data.progress import Listener, unheard
 from clearhead.decoding.generate import Generator
 from clearhead.decoding.read import Reader
-from clearhead.errors import CheckpointError, ConfigError
+from clearhead.errors import CheckpointError
 from clearhead.inspection.figures import Attention, attention_of
 from clearhead.models.build import Model, build
 from clearhead.storage import mend, write_whole
@@ -43,12 +43,12 @@ from clearhead.training.distributed import is_first, one_ahead
 from clearhead.training.evaluate import Evaluation
 from clearhead.training.events import Events
 from clearhead.training.history import History, Sample, cut_log, line_of, read_log
+from clearhead.training.place import CHECKPOINTS, LOG, QUALITY, RECIPE, check_free
 from clearhead.training.plan import Plan, check_size, make_plan, model_config
 from clearhead.training.report import write_report
 from clearhead.training.saver import Saver
 from clearhead.training.trainer import EvaluationRecord, Record, Trainer
 
-RECIPE, LOG, CHECKPOINTS, QUALITY = "recipe.toml", "log.jsonl", "checkpoints", "quality.json"
 LOOKED_THROUGH = 1000  # held-out examples among which samples are looked for
 
 
@@ -138,10 +138,8 @@ class Run:
     def begin(self, resume: bool) -> Trainer:
         """The trainer, where the run begins or goes on; what a kill left half done in the folder is mended."""
         kept = self.out / CHECKPOINTS
-        if not resume and (self.out / RECIPE).exists():
-            raise ConfigError(
-                f"{self.out} holds a run already, which is not written over.\nName another --out."
-            )
+        if not resume:
+            check_free(self.out)
         self.write_recipe(resume)
         kept.mkdir(exist_ok=True)
         for place in (kept, self.out, self.out / "best", self.out / "last"):
