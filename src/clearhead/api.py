@@ -180,12 +180,14 @@ def train(
     `on_record` hears of every logged step, every evaluation and every sample. Under `torchrun` all ranks call this.
     """
     from clearhead.training.distributed import is_first, joined, told_by_first  # only who trains waits for it
-    from clearhead.training.place import check_free
-    from clearhead.training.runs import make_run
+    from clearhead.training.place import RECIPE, check_free, holds_run
+    from clearhead.training.runs import as_long_as, make_run
 
     config, place = recipe if isinstance(recipe, RunConfig) else RunConfig.read(recipe), Path(out)
     if not resume:
         check_free(place)  # before the data is read
+    elif holds_run(place):
+        config = as_long_as(RunConfig.read(place / RECIPE), config)
     with joined():
         run = make_run(config, place)
         for record in run.train(resume):

@@ -1,6 +1,7 @@
 """A run begins with the weights of another model: what fits is taken, what cannot be is refused, all of it told."""
 
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from clearhead.checkpoint import Checkpoint
 from clearhead.config.model import ModelConfig
 from clearhead.config.run import RunConfig, Task
 from clearhead.config.training import TrainingConfig
-from clearhead.errors import ConfigError
+from clearhead.errors import CheckpointError, ConfigError
 from clearhead.models.build import Model, build
 from clearhead.text.tokenizer import Tokenizer
 from clearhead.training.begin import (
@@ -180,6 +181,54 @@ def test_the_notes_tell_what_was_taken_and_stand_in_the_recipe(tmp_path: Path) -
     again = RunConfig.read(run.out / "recipe.toml")
     assert again == run.config
     assert begin(again).config.model.replace(head="classifier", classes=2) == run.config.model
+
+
+# The folder is gone when the run goes on.
+
+
+def killed(place: Path, given: str, step: int, **training: Any) -> RunConfig:
+    """The recipe of a run that was killed after a step; what it began with is gone."""
+    records = started("classify", place, given, checkpoint_every=2, **training).train()
+    for record in records:
+        if record.step == step:
+            break
+    records.close()  # type: ignore[attr-defined]
+    shutil.rmtree(given)
+    return RunConfig.read(place / "run" / "recipe.toml")
+
+
+@pytest.mark.parametrize("frozen", [(), ("embeddings", "encoder.0")])
+def test_a_run_goes_on_without_the_model_it_began_with(frozen: tuple[str, ...], tmp_path: Path) -> None:
+    given = kept(tmp_path / "given", model_of("encoder"))
+    whole = started("classify", tmp_path / "whole", given, frozen=frozen)
+    list(whole.train())
+    recipe = killed(tmp_path / "parts", given, 5, frozen=frozen)
+    again = make_run(recipe, tmp_path / "parts" / "run")
+    list(again.train(resume=True))
+    assert all(torch.equal(weights(whole.model)[name], W) for name, W in weights(again.model).items())
+    assert again.config.training.init_from == given
+
+
+@pytest.mark.parametrize(
+    ("step", "lora_rank", "reason"),
+    [(5, 2, "a run of adapters needs its weights"), (3, None, "has kept no model yet")],
+)
+def test_where_the_checkpoint_is_not_enough_the_folder_is_asked_for(
+    step: int, lora_rank: int | None, reason: str, tmp_path: Path
+) -> None:
+    given = kept(tmp_path / "given", model_of("encoder"))
+    recipe = killed(tmp_path, given, step, lora_rank=lora_rank, evaluate_every=4)
+    with pytest.raises(CheckpointError, match=f"given does not exist, and .*{reason}") as caught:
+        make_run(recipe, tmp_path / "run")
+    assert "say where it is now: --training.init_from FOLDER" in str(caught.value)
+
+
+def test_a_model_that_was_moved_can_be_named_anew(tmp_path: Path) -> None:
+    given = model_of("encoder")
+    recipe = killed(tmp_path, kept(tmp_path / "given", given), 5, lora_rank=2)
+    moved = recipe.training.replace(init_from=kept(tmp_path / "moved", given))
+    list(make_run(recipe.replace(training=moved), tmp_path / "run").train(resume=True))
+    assert RunConfig.read(tmp_path / "run" / "recipe.toml").training.init_from == str(tmp_path / "moved")
 
 
 # Tokens that are added.

@@ -14,7 +14,7 @@ from clearhead.config.run import RunConfig
 from clearhead.errors import CheckpointError, ConfigError
 from clearhead.training import snapshots
 from clearhead.training.history import History, read_log
-from clearhead.training.runs import make_run
+from clearhead.training.runs import as_long_as, make_run
 from clearhead.training.trainer import EvaluationRecord, StepRecord
 from tests.training.small import small_config, small_run
 from tests.training.test_snapshots import facts
@@ -162,6 +162,67 @@ def test_a_run_goes_on_past_a_damaged_checkpoint_and_what_a_kill_left(
     assert not list(out.rglob(".*"))
     assert {path.name for path in (out / "checkpoints").iterdir()} == {"step-4", "step-6"}
     snapshots.check(newest)
+
+
+def killed_at(step: int, config: RunConfig, out: Path) -> Path:
+    """The folder of a run that was killed after a step."""
+    records = make_run(config, out).train()
+    for record in records:
+        if record.step == step:
+            break
+    records.close()  # type: ignore[attr-defined]
+    return out
+
+
+def test_settings_that_change_as_a_run_goes_on_are_told_and_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    out = killed_at(4, small_config("classify", tmp_path), tmp_path / "run")
+    recipe = out / "recipe.toml"
+    recipe.write_text(f"# a reason\n{recipe.read_text()}")
+    before = recipe.read_text()
+    changes = {"training.learning_rate": "1e-3", "decoding.beam": "2"}
+    killed = make_run(RunConfig.read(recipe, changes), out).train(resume=True)
+    next(iter(killed))
+    killed.close()  # type: ignore[attr-defined]
+    told = [
+        "from step 3 on: training.learning_rate = 0.001, which was 0.002",
+        "from step 3 on: decoding.beam = 2, which was None",
+    ]
+    assert f"Settings have changed, {'; '.join(told)}." in caplog.messages
+    assert recipe.read_text().splitlines()[:3] == ["# a reason", *(f"# {line}" for line in told)]
+    assert RunConfig.read(recipe) == RunConfig.read(recipe, changes)
+    assert before != recipe.read_text()
+    caplog.clear()
+    before = recipe.read_text()
+    list(make_run(RunConfig.read(recipe), out).train(resume=True))
+    assert recipe.read_text() == before
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize("change", [{"training.steps": "9"}, {"model.d": "16"}, {"training.init_from": "x"}])
+def test_settings_that_cannot_change_are_refused_and_the_recipe_stays(
+    change: dict[str, str], tmp_path: Path
+) -> None:
+    out = killed_at(4, small_config("classify", tmp_path), tmp_path / "run")
+    before = (out / "recipe.toml").read_text()
+    if "training.init_from" in change:
+        change = {"training.init_from": str(out / "best")}
+    (name,) = change
+    with pytest.raises((CheckpointError, ConfigError), match=name.removeprefix("training.")):
+        list(make_run(RunConfig.read(out / "recipe.toml", change), out).train(resume=True))
+    assert (out / "recipe.toml").read_text() == before
+
+
+def test_a_recipe_of_minutes_goes_on_with_the_steps_they_became(tmp_path: Path) -> None:
+    config = small_config("classify", tmp_path, steps=None, minutes=0.001, checkpoint_every=None)
+    run = make_run(config, tmp_path / "run")
+    next(iter(run.train()))
+    longer = small_config("classify", tmp_path, steps=None, minutes=1)
+    again = as_long_as(RunConfig.read(run.out / "recipe.toml"), longer).training
+    assert (again.steps, again.minutes) == (run.plan.steps, None)
+    assert again.checkpoint_every == 3  # as it says itself
+    assert as_long_as(run.config, config).training.checkpoint_every == run.plan.checkpoint_every
 
 
 def test_a_run_that_is_over_stays_as_it_is_when_it_goes_on(tmp_path: Path) -> None:

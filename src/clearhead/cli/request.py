@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from clearhead.config.run import RunConfig
 
 RUNS = Path("runs")
+LENGTHS = ("training.epochs", "training.minutes")  # which the plan has made steps of
 # What a run is called after where its recipe is made for files.
 WHATS = {"translate": "translator", "classify": "classifier"}
 
@@ -96,11 +97,13 @@ def find_request(
         out = out or recipe.parent
     place = out or default_folder(name_of(what, files) if recipe is None else stem_of(recipe), resume)
     if resume and holds_run(place):
-        if minutes is not None and not restarts:
+        lengths = [name for name in overrides if name in LENGTHS] + ["minutes"] * (minutes is not None)
+        if lengths and not restarts:
             raise ConfigError(
-                "--minutes: a run that goes on keeps its number of steps.\nLeave it out, or begin anew."
+                f"--{lengths[0]}: a run that goes on keeps its number of steps.\nLeave it out, or begin anew."
             )
-        return Request(RunConfig.read(place / RECIPE, overrides), place, True)
+        kept = {name: value for name, value in overrides.items() if name not in LENGTHS}
+        return Request(RunConfig.read(place / RECIPE, kept), place, True)
     check_free(place)
     if recipe is not None:
         return Request(RunConfig.read(recipe, overrides | lasting(minutes)), place)

@@ -4,6 +4,7 @@ A group of settings enters as keywords, a TOML table or a JSON object, and leave
 whatever cannot work leaves as a `ConfigError` that names the setting as the user wrote it (`model.d`).
 """
 
+from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
@@ -35,6 +36,15 @@ class Settings(BaseModel):
     def given(self) -> dict[str, Any]:
         """The settings that were stated, without those left to their defaults."""
         return {key: getattr(self, key) for key in type(self).model_fields if key in self.model_fields_set}
+
+    def changes(self, before: Self) -> Iterator[str]:
+        """What of these settings was another before, a line each."""
+        for key in type(self).model_fields:
+            now, then = getattr(self, key), getattr(before, key)
+            if isinstance(now, Settings):
+                yield from now.changes(then)
+            elif now != then:
+                yield f"{self.name(key)} = {now!r}, which was {then!r}"
 
     @model_validator(mode="wrap")
     @classmethod

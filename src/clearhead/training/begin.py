@@ -20,10 +20,12 @@ from clearhead.config.settings import Settings
 from clearhead.config.training import TrainingConfig
 from clearhead.data.prepare import Prepared
 from clearhead.data.tokenizers import Tokenizers
-from clearhead.errors import ConfigError
+from clearhead.errors import CheckpointError, ConfigError
 from clearhead.models.build import Model
 from clearhead.models.translator import Translator
 from clearhead.training.adapters import make_learnable
+from clearhead.training.place import CHECKPOINTS
+from clearhead.training.snapshots import snapshots
 
 # What a recipe means that starts from a model and states no other: steps that are small against its weights.
 GENTLE: dict[str, Any] = {
@@ -102,12 +104,15 @@ class Beginning:
         return ["; ".join(parts), *added]
 
 
-def begin(config: RunConfig) -> Beginning:
-    """The settings of a run with those of the model that it starts from, if it starts from one."""
+def begin(config: RunConfig, out: Path | None = None) -> Beginning:
+    """The settings of a run with those of the model that it starts from, if it starts from one.
+
+    `out` is the run folder, in which a run that goes on may find what it needs.
+    """
     if config.training.init_from is None:
         return Beginning(config)
     place = folder.model_in(Path(config.training.init_from).expanduser().absolute())
-    given = folder.load(place)
+    given = folder.load(place if place.is_dir() else in_place_of(place, config.training, out))
     if given.tokenizer is None:
         raise ConfigError(
             f"{place} has no tokenizer.json, so nobody knows what the rows of its embeddings mean.\n"
@@ -129,6 +134,24 @@ def begin(config: RunConfig) -> Beginning:
     if gentle:
         notes.append(f"{shown(training, list(gentle))}: gentle steps, which keep what the model knows")
     return Beginning(config.replace(model=settings, training=training), given, notes)
+
+
+def in_place_of(gone: Path, training: TrainingConfig, out: Path | None) -> Path:
+    """The folder to read in place of one that is gone: the model that the run itself has kept.
+
+    What learns is in the checkpoint, and what is frozen is the same in every model of a run. Only beside adapters
+    it is not: there the model that was kept has them inside its matrices.
+    """
+    if out is None or not snapshots(out / CHECKPOINTS):
+        return gone  # nothing has begun: whoever loads it says that it is not there
+    kept = folder.model_in(out)
+    if training.lora_rank is None and kept != out:
+        return kept
+    lacking = "a run of adapters needs its weights" if training.lora_rank else f"{out} has kept no model yet"
+    raise CheckpointError(
+        f"The model that the run began with is gone: {gone} does not exist, and {lacking}.\n"
+        "Put it back, or say where it is now: --training.init_from FOLDER."
+    )
 
 
 def gentle_settings(training: TrainingConfig) -> dict[str, Any]:

@@ -10,12 +10,13 @@ runs/NAME/tensorboard/    events, where it is installed
 """
 
 import json
+import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from clearhead.data.prepare import Prepared, prepare
 from clearhead.data.progress import Listener, unheard
 from clearhead.decoding.generate import Generator
 from clearhead.decoding.read import Reader
-from clearhead.errors import CheckpointError
+from clearhead.errors import CheckpointError, ConfigError
 from clearhead.inspection.figures import Attention, attention_of
 from clearhead.models.build import Model, build
 from clearhead.storage import mend, write_whole
@@ -43,11 +44,13 @@ from clearhead.training.distributed import is_first, one_ahead
 from clearhead.training.evaluate import Evaluation
 from clearhead.training.events import Events
 from clearhead.training.history import History, Sample, cut_log, line_of, read_log
-from clearhead.training.place import CHECKPOINTS, LOG, QUALITY, RECIPE, check_free
+from clearhead.training.place import CHECKPOINTS, LOG, QUALITY, RECIPE, check_free, holds_run
 from clearhead.training.plan import Plan, check_size, make_plan, model_config
 from clearhead.training.report import write_report
 from clearhead.training.saver import Saver
 from clearhead.training.trainer import EvaluationRecord, Record, Trainer
+
+log = logging.getLogger(__name__)
 
 LOOKED_THROUGH = 1000  # held-out examples among which samples are looked for
 
@@ -87,25 +90,25 @@ class Run:
         with told_when_full(self.out), alone_in(self.out):
             trainer = self.begin(resume)
             with (
-                (self.out / LOG).open("a", encoding="utf-8") as log,
+                (self.out / LOG).open("a", encoding="utf-8") as lines,
                 self.events(trainer.step) as events,
                 Saver(self.out / CHECKPOINTS, trainer) as saver,
             ):
 
                 def note(record: Record | Sample) -> Record | Sample:
-                    log.write(line_of(record))
+                    lines.write(line_of(record))
                     events.add(record)
                     self.history.add(record)
                     return record
 
                 def save() -> None:
-                    log.flush()
-                    os.fsync(log.fileno())  # a checkpoint never knows of more than the log
+                    lines.flush()
+                    os.fsync(lines.fileno())  # a checkpoint never knows of more than the log
                     saver.save()
 
                 for record in trainer.train():
                     yield note(record)
-                    log.flush()
+                    lines.flush()
                     if isinstance(record, EvaluationRecord):
                         with trainer.shown():
                             samples = [note(sample) for sample in self.after_evaluation(record)]
@@ -140,13 +143,19 @@ class Run:
         kept = self.out / CHECKPOINTS
         if not resume:
             check_free(self.out)
-        self.write_recipe(resume)
+        before = RunConfig.read(self.out / RECIPE) if resume and holds_run(self.out) else None
+        if before is None:
+            self.write_recipe(self.notes)
+        elif snapshots.snapshots(kept):
+            self.check_start(before.training.init_from)
         kept.mkdir(exist_ok=True)
         for place in (kept, self.out, self.out / "best", self.out / "last"):
             mend(place)
         trainer = self.make_trainer(resume)
         if resume and not trainer.step:
             self.check_unbegun(trainer)
+        if before is not None:
+            self.tell_changes(before, trainer.step)
         self.history = cut_log(self.out / LOG, trainer.step if resume else -1)
         return trainer
 
@@ -175,12 +184,28 @@ class Run:
             self.keep("best")
         self.report()
 
-    def write_recipe(self, resume: bool) -> None:
-        """Writes the recipe, under comments that give the reasons; one to go on with stays as it is."""
-        place = self.out / RECIPE
-        if not (resume and place.exists()):
-            comments = "".join(f"# {line}\n" for note in self.notes for line in note.splitlines())
-            write_whole(place, f"{comments}{self.config.to_toml()}")
+    def write_recipe(self, notes: Iterable[str]) -> None:
+        """Writes the recipe, under comments that give the reasons."""
+        comments = "".join(f"# {line}\n" for note in notes for line in note.splitlines())
+        write_whole(self.out / RECIPE, f"{comments}{self.config.to_toml()}")
+
+    def check_start(self, before: str | None) -> None:
+        """Refuses another model to start from where all that learns has begun; frozen weights may have moved."""
+        now = self.config.training.init_from
+        if now != before and all(weight.requires_grad for weight in self.model.parameters()):
+            raise ConfigError(
+                f"training.init_from = {now!r}: the run has begun, from {before or 'random weights'}.\n"
+                "Leave it out to go on, or begin a new run with it."
+            )
+
+    def tell_changes(self, before: RunConfig, step: int) -> None:
+        """Tells the settings that are others than before, which the checkpoint has let pass, and writes them down."""
+        changes = [f"from step {step:,} on: {line}" for line in self.config.changes(before)]
+        if changes:
+            log.warning("Settings have changed, %s.", "; ".join(changes))
+            lines = (self.out / RECIPE).read_text(encoding="utf-8-sig").splitlines()
+            comments = takewhile(lambda line: line.startswith("#"), lines)
+            self.write_recipe([*(line.removeprefix("#").strip() for line in comments), *changes])
 
     @property
     def step(self) -> int:
@@ -314,9 +339,21 @@ SAMPLERS: dict[str, Callable[[Run, int], list[Any]]] = {
 }
 
 
+def as_long_as(begun: RunConfig, config: RunConfig) -> RunConfig:
+    """A recipe to go on with, where it says no steps with those that the plan has made of its epochs or minutes."""
+    given, stored = config.training, begun.training
+    planned = {
+        "steps": given.steps or stored.steps,
+        "epochs": None,
+        "minutes": None,
+        "checkpoint_every": given.checkpoint_every or stored.checkpoint_every,
+    }
+    return config.replace(training=given.replace(**planned))
+
+
 def make_run(config: RunConfig, out: Path, progress: Listener = unheard) -> Run:
     """Prepares the data, builds the model and makes the plan; nothing is written yet."""
-    start = begin(config)
+    start = begin(config, out)
     config = start.config
     with one_ahead():
         data = prepare(config, progress, start.tokenizers)
