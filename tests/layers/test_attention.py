@@ -92,7 +92,9 @@ def test_values_may_be_narrower_or_wider_than_keys(kind: str, d_v: int) -> None:
 
 
 @pytest.mark.parametrize("kind", SIMILARITIES)
-def test_the_fused_kernel_runs_unless_someone_watches(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fused_kernel_runs_for_long_texts_that_nobody_watches(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls: list[bool] = []
     kernel = F.scaled_dot_product_attention
 
@@ -102,6 +104,9 @@ def test_the_fused_kernel_runs_unless_someone_watches(kind: str, monkeypatch: py
 
     monkeypatch.setattr(F, "scaled_dot_product_attention", counted)
     attention, X = make_attention(kind, d_memory=D), some(B, N, D)
+    attend(attention, X, X, square(N))
+    assert not calls  # so few scores are not worth it
+    monkeypatch.setattr("clearhead.layers.attention.SHORT", N * N - 1)
     for watched, is_fused in (("", True), ("q", True), ("out", True), ("scores", False), ("weights", False)):
         calls.clear()
         with capture(attention, watched or "heads"):

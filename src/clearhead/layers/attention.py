@@ -1,8 +1,8 @@
 """Attention: token vectors X (b, n, d) look at keys and values made from a memory, and leave as (b, n, d).
 
 The plain formula is `plain`; `fused` is the same in one kernel that never holds all scores. Which one runs is
-decided in one place, `Attention.forward`: the fused one whenever the similarity is a dot product of something
-and nobody watches the scores or the weights.
+decided in one place, `Attention.forward`: the fused one whenever the similarity is a dot product of something,
+nobody watches the scores or the weights, and there are enough of them.
 """
 
 from dataclasses import dataclass
@@ -16,6 +16,8 @@ from clearhead.layers.norms import RMSNorm
 from clearhead.layers.positions import rotate
 from clearhead.layers.similarity import Similarity
 from clearhead.layers.sites import is_watched, site
+
+SHORT = 32 * 32  # scores of a text for which the fused kernel's set-up costs more than it saves, on a CPU
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,8 @@ class Attention(nn.Module):
         """A V for each head, joined by W_o: (b, n, d)."""
         Q = self.queries(X, view.angles)  # (b, h, n, d_k)
         can_fuse = self.similarity.is_dot and not is_watched(self, "scores", "weights")
-        attend = fused if can_fuse else plain
+        is_short = Q.device.type == "cpu" and Q.shape[2] * K.shape[2] <= SHORT
+        attend = fused if can_fuse and not is_short else plain
         H = site(self, "heads", attend(self, Q, K, V, view))  # (b, h, n, d_v)
         return site(self, "out", self.W_o(join(H)))
 
