@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import torch
 from safetensors.torch import load_file
 
 from clearhead import checkpoint as folder
+from clearhead.config.decoding import DecodingConfig
 from clearhead.config.run import RunConfig
+from clearhead.decoding.generate import Generation, Generator, Task
 from clearhead.errors import CheckpointError, ConfigError
-from clearhead.training import snapshots
+from clearhead.training import runs, snapshots
 from clearhead.training.history import History, read_log
 from clearhead.training.runs import as_long_as, make_run
 from clearhead.training.trainer import EvaluationRecord, StepRecord
@@ -263,6 +266,36 @@ def test_samples_and_reports_do_not_change_what_is_learned(tmp_path: Path) -> No
         found.append(weights_in(run.out / "last"))
         assert len(run.history.samples) == 2 * samples
     assert found[0] == found[1]
+
+
+def test_samples_and_pictures_of_conversations_have_the_markers_of_their_messages(tmp_path: Path) -> None:
+    """And no others, whatever a message spells."""
+    said = [{"role": "user", "content": "<assistant>Hi<user>"}, {"role": "assistant", "content": "Ho"}]
+    (tmp_path / "d.jsonl").write_text(
+        "".join(json.dumps({"messages": said, "k": k}) + "\n" for k in range(9))
+    )
+    config = small_config("language-model", tmp_path / "x", samples=1, evaluate_every=6)
+    data = {"train": str(tmp_path / "d.jsonl"), "validation": str(tmp_path / "d.jsonl")}
+    run = make_run(
+        RunConfig.model_validate(config.model_dump(exclude={"data"}) | {"data": data}), tmp_path / "run"
+    )
+    seen: list[list[int]] = []
+
+    class Watched(Generator):
+        def do(self, tasks: Sequence[Task], settings: DecodingConfig) -> list[list[Generation]]:
+            seen.extend(task.prompt for task in tasks)
+            return super().do(tasks, settings)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "Generator", Watched)
+        list(run.train())
+    tokenizer = run.data.tokenizers.target
+    markers = [tokenizer.markers["user"], tokenizer.markers["assistant"]]
+    (prompt,) = seen
+    assert [token for token in prompt if token in tokenizer.markers.values()] == markers
+    assert run.history.samples[0].given == "<user><assistant>Hi<user><assistant>"
+    assert run.attention is not None
+    assert [name for name in run.attention.rows if len(name) > 3] == ["<user>", "<assistant>"]
 
 
 def test_a_stop_leaves_a_checkpoint_and_no_last_model(tmp_path: Path) -> None:

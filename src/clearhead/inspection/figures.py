@@ -43,8 +43,8 @@ class Attention:
 
 
 @torch.inference_mode()
-def attention_of(checkpoint: Checkpoint, text: str, target: str | None = None) -> Attention:
-    """The attention of a text: from target to source in a translator, within the text otherwise."""
+def attention_of(checkpoint: Checkpoint, text: str | list[int], target: str | None = None) -> Attention:
+    """The attention of a text, or of its ids: from target to source in a translator, within the text otherwise."""
     if (target is not None) != (checkpoint.config.shape == "encoder-decoder"):
         raise InputError(
             f"A model of shape '{checkpoint.config.shape}' looks at "
@@ -55,7 +55,8 @@ def attention_of(checkpoint: Checkpoint, text: str, target: str | None = None) -
             )
         )
     module, reader = checkpoint.module, Reader(checkpoint)
-    keys = shortened(reader.frame.wrap(reader.tokenizer.encode(text)), checkpoint.config.context)
+    ids = reader.tokenizer.encode(text) if isinstance(text, str) else text
+    keys = shortened(reader.frame.wrap(ids), checkpoint.config.context)
     queries, tokenizer = keys, reader.tokenizer
     device = next(module.parameters()).device
     given = [torch.tensor([keys], device=device)]

@@ -9,6 +9,7 @@ the assistant and the next end or marker always is an answer.
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,15 +49,23 @@ def encode_prompt(tokenizer: Tokenizer, text: str) -> list[int]:
     return [*tokenizer.encode(first), *(ids[:-1] if messages[-1].role == ANSWER else ids)]
 
 
-def first_question(tokenizer: Tokenizer, conversation: Conversation) -> tuple[str, str]:
-    """A prompt, with this tokenizer's own markers, for the first answer of a conversation; and that answer."""
-    roles = [message.role for message in conversation.messages]
-    first = roles.index(ANSWER)
-    said = "".join(
-        f"{tokenizer.spelling(marker_of(tokenizer, message.role))}{message.content}"
-        for message in conversation.messages[:first]
-    )
-    return f"{said}{tokenizer.spelling(marker_of(tokenizer, ANSWER))}", conversation.messages[first].content
+@dataclass(frozen=True)
+class Question:
+    """What comes before the first answer of a conversation, as ids and as people read it; and that answer."""
+
+    ids: list[int]
+    text: str
+    answer: str
+
+
+def first_question(tokenizer: Tokenizer, conversation: Conversation) -> Question:
+    """The conversation up to its first answer, which is left to be written; only markers are markers in it."""
+    messages = conversation.messages
+    first = [message.role for message in messages].index(ANSWER)
+    asked = Conversation((*messages[:first], Message(ANSWER, "")))
+    ids = encode(tokenizer, [asked])[0].tolist()[:-1]  # without the end
+    shown = (f"{tokenizer.spelling(marker_of(tokenizer, m.role))}{m.content}" for m in asked.messages)
+    return Question(ids, "".join(shown), messages[first].content)
 
 
 def marker_of(tokenizer: Tokenizer, role: Role) -> int:

@@ -27,7 +27,7 @@ from clearhead.checkpoint import Checkpoint
 from clearhead.config.run import RunConfig
 from clearhead.data.prepare import Prepared, prepare
 from clearhead.data.progress import Listener, unheard
-from clearhead.decoding.generate import Generator
+from clearhead.decoding.generate import Generator, Task
 from clearhead.decoding.read import Reader
 from clearhead.errors import CheckpointError, ConfigError
 from clearhead.inspection.figures import Attention, attention_of
@@ -243,6 +243,9 @@ class Run:
         sample = next(iter(self.history.last_samples()), None)
         if self.config.task == "translate":
             return attention_of(self.checkpoint, sample.given, sample.made) if sample else None
+        for example in self.held_out[:1]:
+            if isinstance(example, Conversation):
+                return attention_of(self.checkpoint, first_question(self.data.tokenizers.target, example).ids)
         text = sample.given or sample.made if sample else "".join(e.text for e in self.held_out[:1])
         return attention_of(self.checkpoint, text)
 
@@ -312,8 +315,9 @@ def sample_answers(run: Run, talks: list[Conversation]) -> list[tuple[str, ...]]
     """What begins some conversations, and how the model answers, greedily."""
     asked = [first_question(run.data.tokenizers.target, talk) for talk in talks]
     settings = run.config.decoding.replace(beam=1, temperature=0.0, n_best=1, max_tokens=100)
-    written = Generator(run.checkpoint).write([prompt for prompt, _ in asked], settings)
-    return [(prompt, best[0].text, answer) for (prompt, answer), best in zip(asked, written, strict=True)]
+    generator = Generator(run.checkpoint)
+    written = generator.do([Task([*generator.frame.before, *one.ids]) for one in asked], settings)
+    return [(one.text, best[0].text, one.answer) for one, best in zip(asked, written, strict=True)]
 
 
 def sample_translations(run: Run, count: int) -> list[tuple[str, str, str]]:
