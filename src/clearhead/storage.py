@@ -28,8 +28,15 @@ def written_beside(folder: Path) -> Iterator[Path]:
         raise CheckpointError(f"{folder} is a file, so no model folder can stand there.\nName another place.")
     folder.parent.mkdir(parents=True, exist_ok=True)
     place = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".writing", dir=folder.parent))
-    try:
+    with taking_place(place, folder):
         yield place
+
+
+@contextmanager
+def taking_place(place: Path, folder: Path) -> Iterator[None]:
+    """Moves a new folder to the place of `folder` when all that is written into it is on disk; else it goes."""
+    try:
+        yield
         place.chmod(0o755)
         flush_all(place)
         put_in_place(place, folder)

@@ -166,7 +166,10 @@ def test_a_run_that_was_killed_as_it_began_can_begin_again(recipe: str) -> None:
 
 def test_a_run_keeps_its_length_when_it_goes_on(recipe: str) -> None:
     done(recipe)
-    assert "keeps its number of steps" in str(run(recipe, "--resume", "--minutes", "1").exception)
+    for option in ("--minutes", "--training.minutes", "--training.epochs"):
+        assert str(run(recipe, "--resume", option, "1").exception).startswith(
+            f"{option}: a run that goes on keeps its number of steps."
+        )
 
 
 def test_files_become_a_run_with_a_recipe_and_its_reasons() -> None:
@@ -255,11 +258,11 @@ def test_a_stop_from_outside_leaves_a_checkpoint_and_says_how_to_go_on(number: i
 @pytest.mark.slow
 def test_a_damaged_checkpoint_is_named_on_stderr(recipe: str) -> None:
     done(recipe)
-    (Path("runs/tiny/checkpoints/step-6") / "state.safetensors").write_bytes(b"")
+    (Path("runs/tiny/checkpoints/step-6") / "state-1-of-1.safetensors").write_bytes(b"")
     command = [sys.executable, "-c", "from clearhead.cli.main import main; main()"]
     result = subprocess.run([*command, "train", "runs/tiny", "--resume"], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
-    named = "runs/tiny/checkpoints/step-6 is damaged: state.safetensors is not as it was written."
+    named = "runs/tiny/checkpoints/step-6 is damaged: state-1-of-1.safetensors is not as it was written."
     assert f"{named} Going on from the one before." in result.stderr
 
 

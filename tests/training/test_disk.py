@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 
 from clearhead import checkpoint as folders
 from clearhead.errors import TrainingError
-from clearhead.training import disk, snapshots
+from clearhead.training import disk, parts, snapshots
 from clearhead.training.disk import check_room, nearest, seconds_to_save, size, used_room
 from clearhead.training.runs import Run, make_run
 from tests.training.test_runs import weights_in
@@ -93,7 +93,7 @@ FULL: list[Exception] = [
 
 
 @pytest.mark.parametrize("error", FULL, ids=repr)
-@pytest.mark.parametrize("owner", [snapshots, folders])
+@pytest.mark.parametrize("owner", [parts, folders])
 def test_any_file_may_be_the_one_that_does_not_fit(
     owner: Any, error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,6 @@ from typing import Any, NoReturn
 
 import pytest
 import torch
-from safetensors import safe_open
 
 from clearhead.data.prepare import prepare
 from clearhead.errors import CheckpointError
@@ -20,6 +19,7 @@ from clearhead.training.trainer import EvaluationRecord, Record, StepRecord, Tra
 from tests.training.trainers import TASKS, configured, make_trainer, same_bits, state_of
 
 DROPOUT = {"dropout": 0.2}
+TENSORS = "state-1-of-1.safetensors"
 
 
 def save(folder: Path, trainer: Trainer, keep: int = 2) -> Path:
@@ -109,13 +109,12 @@ def test_a_snapshot_is_safetensors_and_json_and_nothing_else(tmp_path: Path) -> 
         for place in (at_once, later):
             assert {path.name for path in place.iterdir()} == {
                 "state.json",
-                "state.safetensors",
+                TENSORS,
                 "checksums.json",
             }
             read = json.loads((place / "state.json").read_text(), parse_constant=refuse)
             assert read["step"] == int(place.name.removeprefix("step-"))
-            with safe_open(place / "state.safetensors", framework="pt") as file:
-                assert {name.split(".")[0] for name in file.keys()} >= {"weights", "random"}  # noqa: SIM118
+            assert {name.split(".")[0] for name in snapshots.read(place)[1]} >= {"weights", "random"}
 
 
 def test_only_the_newest_are_kept(tmp_path: Path) -> None:
@@ -195,14 +194,14 @@ def emptied(place: Path) -> None:
 
 
 DAMAGES: dict[str, Callable[[Path], None]] = {
-    "a flipped bit of a tensor": lambda place: flip(place / "state.safetensors", -1),
-    "a flipped bit of the header": lambda place: flip(place / "state.safetensors", 20),
+    "a flipped bit of a tensor": lambda place: flip(place / TENSORS, -1),
+    "a flipped bit of the header": lambda place: flip(place / TENSORS, 20),
     "a flipped bit of the facts": lambda place: flip(place / "state.json", 30),
     "a flipped bit of the checksums": lambda place: flip(place / "checksums.json", 30),
-    "half the tensors": lambda place: cut(place / "state.safetensors"),
+    "half the tensors": lambda place: cut(place / TENSORS),
     "half the facts": lambda place: cut(place / "state.json"),
     "half the checksums": lambda place: cut(place / "checksums.json"),
-    "no tensors": lambda place: (place / "state.safetensors").unlink(),
+    "no tensors": lambda place: (place / TENSORS).unlink(),
     "no facts": lambda place: (place / "state.json").unlink(),
     "no checksums": lambda place: (place / "checksums.json").unlink(),
     "an empty folder": emptied,
@@ -265,8 +264,12 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
     trainer = make_trainer("translate", tmp_path)
     facts = snapshots.facts_of(trainer, snapshots.identity(trainer)) | {"format": 99}
     place = snapshots.write(tmp_path / "checkpoints", facts, copied(snapshots.tensors_of(trainer), {}), 1)
-    with pytest.raises(CheckpointError, match="has format 99, but this version reads format 3"):
+    message = f"has format 99, but this version reads format {snapshots.FORMAT}"
+    with pytest.raises(CheckpointError, match=message):
         restore(place, trainer)
+    (place / TENSORS).rename(place / "state.safetensors")  # other formats may call it so, which is no damage
+    with pytest.raises(CheckpointError, match=message):
+        snapshots.restore_newest(place.parent, trainer)
 
 
 # What changed around a run is noticed.

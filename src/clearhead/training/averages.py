@@ -1,13 +1,14 @@
 """Averages of weights over training: the noise of the last steps cancels, and the mean is often better."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
 from clearhead.config.training import TrainingConfig
+from clearhead.training.parts import Kept
 from clearhead.training.shares import placed, rows_here
 
 Weights = list[Tensor]
@@ -38,7 +39,7 @@ class NoAverage:
         """What a checkpoint keeps."""
         return {}
 
-    def restore(self, state: dict[str, Tensor]) -> None:
+    def restore(self, state: Mapping[str, Tensor | Kept]) -> None:
         """Takes up what a checkpoint has kept."""
 
     @contextmanager
@@ -78,9 +79,9 @@ class Exponential(NoAverage):
         kept = {f"exponential.{i}": weight for i, weight in enumerate(self.average)}
         return kept | {"exponential.steps": torch.tensor([self.steps])}
 
-    def restore(self, state: dict[str, Tensor]) -> None:
+    def restore(self, state: Mapping[str, Tensor | Kept]) -> None:
         """Takes up what a checkpoint has kept."""
-        self.steps = int(state["exponential.steps"])
+        self.steps = int(state["exponential.steps"][...])
         kept = [placed(state[f"exponential.{i}"], mean) for i, mean in enumerate(self.average)]
         torch._foreach_copy_(here(self.average), here(kept))
 
@@ -110,7 +111,7 @@ class Last(NoAverage):
             f"last.{k}.{i}": weight for k, weights in enumerate(self.kept) for i, weight in enumerate(weights)
         }
 
-    def restore(self, state: dict[str, Tensor]) -> None:
+    def restore(self, state: Mapping[str, Tensor | Kept]) -> None:
         """Takes up what a checkpoint has kept."""
         versions = 1 + max(
             (int(name.split(".")[1]) for name in state if name.startswith("last.")), default=-1

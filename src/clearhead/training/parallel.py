@@ -18,8 +18,10 @@ class Alone:
     """One process, and all of the model in it.
 
     `model` holds the weights that learn, `forward` is how it is called, and `whole` is where all weights are
-    found after `gather`.
+    found after `gather`. `parts` is how many ranks hold what no other does.
     """
+
+    parts = 1
 
     def __init__(self, model: Model, device: torch.device) -> None:
         self.whole = self.model = model.to(device)
@@ -57,7 +59,7 @@ class Sharded(Alone):
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
-        self.whole = model  # stays where it is, in main memory
+        self.whole, self.parts = model, ranks()  # the model stays where it is, in main memory
         self.forward = self.model = copy.deepcopy(model) if is_first() else model
         mesh = init_device_mesh(device.type, (ranks(),))
         for block in (module for module in self.model.modules() if isinstance(module, Block)):

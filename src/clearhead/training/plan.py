@@ -113,7 +113,7 @@ def lasting_bytes(training: TrainingConfig, model: Model) -> int:
     applied = {"none": 0, "exponential": 1, "last": 2}[training.average] * learning
     is_apart = pick_device(training.device).type != "cpu"  # what is saved is copied to main memory
     shards = ranks() if training.parallel == "fsdp" else 1
-    return (frozen + learning + state + applied) // shards + (0 if is_apart else state)
+    return (frozen + learning + state + applied + (0 if is_apart else state)) // shards
 
 
 def state_bytes(training: TrainingConfig, model: Model) -> int:

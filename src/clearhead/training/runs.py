@@ -85,7 +85,8 @@ class Run:
         Killed at any moment, a run that resumes ends with the same bits as one that was never killed.
         """
         if not is_first():
-            yield from self.follow(resume)
+            with told_when_full(self.out):
+                yield from self.follow(resume)
             return
         with told_when_full(self.out), alone_in(self.out):
             trainer = self.begin(resume)
@@ -122,7 +123,7 @@ class Run:
                     self.finish()
 
     def follow(self, resume: bool) -> Iterator[Record]:
-        """What the ranks behind the first do: they take part in all that it does, and write nothing."""
+        """What the ranks behind the first do: they take part in all that it does, and write their parts of checkpoints."""
         trainer = self.make_trainer(resume)
         with Saver(self.out / CHECKPOINTS, trainer) as saver:
             for record in trainer.train():

@@ -1,5 +1,6 @@
 """Checkpoints written while training goes on: the state is copied between two steps, and a thread writes the copy.
 
+Each rank copies and writes what only it holds; of what all hold, the first does.
 At most one is on its way. What goes wrong with it is raised in the loop, at the next save or at the end.
 """
 
@@ -14,8 +15,9 @@ from torch import Tensor
 from clearhead.training import snapshots
 from clearhead.training.disk import check_room
 from clearhead.training.distributed import is_first
-from clearhead.training.shares import whole
+from clearhead.training.shares import is_sharded, rows_here, total
 from clearhead.training.snapshots import Facts
+from clearhead.training.teams import Team
 from clearhead.training.trainer import Trainer
 
 SPARE = 1 << 20  # bytes beside the tensors: names, facts, folders
@@ -28,6 +30,7 @@ class Saver:
         self.folder, self.trainer = folder, trainer
         self.keep = trainer.training.keep_checkpoints
         self.run = snapshots.identity(trainer)
+        self.team = Team(trainer.parallel.parts)
         self.saved = trainer.step if trainer.step else None  # where it goes on from is on disk already
         self.copy: dict[str, Tensor] = {}
         self.writer: Thread | None = None
@@ -41,16 +44,17 @@ class Saver:
         self.saved = self.trainer.step
         facts = snapshots.facts_of(self.trainer, self.run)
         self.copy = copied(snapshots.tensors_of(self.trainer), self.copy)
-        if not is_first():
+        (needed,) = total(self.trainer.device, SPARE + sum(X.nbytes for X in self.copy.values()))
+        if not self.copy:
             return
-        check_room(self.folder, sum(X.nbytes for X in self.copy.values()) + SPARE)
+        check_room(self.folder, int(needed))
         self.writer = Thread(target=self.write, args=(facts,), name="clearhead-checkpoint", daemon=True)
         self.writer.start()
 
     def write(self, facts: Facts) -> None:
         """What the thread does."""
         try:
-            snapshots.write(self.folder, facts, self.copy, self.keep)
+            snapshots.write(self.folder, facts, self.copy, self.keep, self.team)
         except Exception as error:  # raised again where somebody hears it
             self.error = error
 
@@ -77,15 +81,12 @@ class Saver:
 
 
 def copied(tensors: dict[str, Tensor], buffers: dict[str, Tensor]) -> dict[str, Tensor]:
-    """A copy of tensors in main memory, in the buffers of the last one where they fit; on the first rank, which writes.
-
-    What is spread over the ranks comes together one tensor at a time.
-    """
+    """A copy in main memory of what this rank writes, in the buffers of the last one where they fit."""
     copy = {}
-    for name, part in tensors.items():
-        X = whole(part.detach())
-        if not is_first():
+    for name, tensor in tensors.items():
+        if not is_sharded(tensor) and not is_first():
             continue
+        X = rows_here(tensor.detach())
         buffer = buffers.get(name)
         if buffer is None or buffer.shape != X.shape or buffer.dtype != X.dtype:
             buffer = torch.empty(X.shape, dtype=X.dtype)

@@ -11,6 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from clearhead.training.distributed import rank, ranks
+from clearhead.training.parts import Kept
 
 if TYPE_CHECKING:  # takes more than a second to import, and a process by itself never needs it
     from torch.distributed.tensor import DTensor
@@ -25,12 +26,12 @@ def total(device: torch.device, *numbers: float) -> list[float]:
     return [float(value) for value in values.tolist()]
 
 
-def of_all(tensor: Tensor) -> Tensor:
+def of_all(tensor: Tensor, group: dist.ProcessGroup | None = None) -> Tensor:
     """The tensors of all ranks, which have one shape, under each other."""
     if ranks() == 1:
         return tensor[None]
     gathered = tensor.new_empty(ranks() * len(tensor), *tensor.shape[1:])
-    dist.all_gather_single(gathered, tensor.contiguous())
+    dist.all_gather_single(gathered, tensor.contiguous(), group)
     return gathered.unflatten(0, (ranks(), -1))
 
 
@@ -49,12 +50,13 @@ def rows_here(tensor: Tensor) -> Tensor:
     return cast("DTensor", tensor).to_local() if is_sharded(tensor) else tensor
 
 
-def placed(value: Tensor, like: Tensor) -> Tensor:
+def placed(value: Tensor | Kept, like: Tensor) -> Tensor:
     """A copy of a tensor that is there in full, kept as another one is: on its device, and only this rank's rows."""
     if not is_sharded(like) or value.shape != like.shape:
-        return value.to(like.device, copy=True)
-    first = sum(rows_of(len(value))[: rank()])
-    return as_shard(value[first:][: rows_of(len(value))[rank()]].to(like.device, copy=True), like)
+        return value[...].to(like.device, copy=True)
+    rows = rows_of(len(like))
+    first = sum(rows[: rank()])
+    return as_shard(value[first : first + rows[rank()]].to(like.device, copy=True), like)
 
 
 def as_shard(rows: Tensor, like: Tensor) -> Tensor:

@@ -2,9 +2,9 @@
 
 A snapshot is a folder `checkpoints/step-N` of safetensors and JSON:
 
-state.safetensors   every tensor: what learns, and what training keeps of it
-state.json          counts, the place in the data, what the run is, and what it runs on
-checksums.json      the SHA-256 of the other two
+state-1-of-1.safetensors   every tensor: what learns, and what training keeps of it; a file for each rank with a part
+state.json                 counts, the place in the data, what the run is, and what it runs on
+checksums.json             the SHA-256 of the others
 
 Weights that do not learn are not in it: the run finds them again where it began, and a checksum says whether
 they are the same. `write` is the whole of a safe save, `restore_newest` the whole of going on.
@@ -13,13 +13,14 @@ they are the same. `write` is the whole of a safe save, `restore_newest` the who
 import json
 import logging
 import math
+from collections.abc import Mapping
+from contextlib import nullcontext
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from clearhead import __version__
@@ -27,15 +28,17 @@ from clearhead.checkpoint import read_json, some
 from clearhead.data.batches import Position
 from clearhead.data.cache import checksum, key_of
 from clearhead.errors import CheckpointError
-from clearhead.storage import remove_whole, written_beside
+from clearhead.storage import remove_whole, taking_place
 from clearhead.training.distributed import rank, ranks, told_by_first
+from clearhead.training.parts import Kept, part_names, read_parts, write_part
 from clearhead.training.shares import of_all, placed, whole
+from clearhead.training.teams import Team
 from clearhead.training.trainer import Trainer, pick_precision, should_compile
 
 log = logging.getLogger(__name__)
 
-FORMAT = 3
-TENSORS, FACTS, CHECKSUMS = "state.safetensors", "state.json", "checksums.json"
+FORMAT = 4
+FACTS, CHECKSUMS = "state.json", "checksums.json"
 COUNTS = ("step", "seconds", "skipped", "skipped_in_a_row", "best_loss", "evaluations_since_best")
 Facts = dict[str, Any]
 
@@ -44,20 +47,31 @@ class Damaged(CheckpointError):
     """A snapshot that is not as it was written."""
 
 
-def write(folder: Path, facts: Facts, tensors: dict[str, Tensor], keep: int) -> Path:
+def write(
+    folder: Path, facts: Facts, tensors: dict[str, Tensor], keep: int, team: Team | None = None
+) -> Path:
     """A safe save: beside its place, with checksums, all of it flushed, then renamed; only then old ones go.
 
-    Whenever this is killed, every folder called step-N is whole, and the newest of before is among them.
+    Every rank of a team writes the tensors that it holds, and the first the rest, once all parts are on disk.
+    Whenever any of them is killed, every folder called step-N is whole, and the newest of before is among them.
     """
-    place = folder / f"step-{facts['step']}"
-    with written_beside(place) as new:  # flushes the files and the folder, and renames it
-        save_file(tensors, new / TENSORS)
-        (new / FACTS).write_text(json.dumps(facts, allow_nan=False) + "\n", encoding="utf-8")
-        sums = {name: checksum(new / name) for name in (TENSORS, FACTS)}
-        (new / CHECKSUMS).write_text(json.dumps(sums) + "\n", encoding="utf-8")
-    for old in superseded(folder, facts["step"], keep):
+    team = team or Team()
+    place, is_leading = folder / f"step-{facts['step']}", team.number == 0
+    new, parts = folder / f".{place.name}.{team.token}.writing", list(part_names(team.size))
+    with taking_place(new, place) if is_leading else nullcontext():  # flushes the folder, and renames it
+        sums = team.each(lambda: write_part(new / parts[team.number], tensors))
+        if is_leading:
+            write_facts(new, facts | {"parts": team.size}, dict(zip(parts, sums, strict=True)))
+    for old in superseded(folder, facts["step"], keep) if is_leading else ():
         remove_whole(old)
     return place
+
+
+def write_facts(place: Path, facts: Facts, sums: dict[str, str]) -> None:
+    """Writes what is no tensor, and the checksums of all."""
+    (place / FACTS).write_text(json.dumps(facts, allow_nan=False) + "\n", encoding="utf-8")
+    sums = {FACTS: checksum(place / FACTS), **sums}
+    (place / CHECKSUMS).write_text(json.dumps(sums) + "\n", encoding="utf-8")
 
 
 def superseded(folder: Path, step: int, keep: int) -> list[Path]:
@@ -81,57 +95,74 @@ def step_of(place: Path) -> int:
 
 
 def restore_newest(folder: Path, trainer: Trainer) -> bool:
-    """Puts a trainer where the newest good snapshot was taken, if there is any: the one that the first rank finds."""
-    name = told_by_first(lambda: newest_good(folder))
-    if name:
-        restore(folder / name, *read(folder / name), trainer)
-    return bool(name)
+    """Puts a trainer where the newest good snapshot was taken, if there is any, on all ranks alike."""
+    place = newest_good(folder, Team(ranks()))
+    if place:
+        restore(place, *read(place), trainer)
+    return place is not None
 
 
-def newest_good(folder: Path) -> str:
-    """The name of the newest snapshot that is whole, or nothing where there is none; damaged ones are named."""
-    found = snapshots(folder)
-    for place in reversed(found):
-        try:
-            check(place)
-        except Damaged as error:
-            log.warning("%s%s", error, "" if place is found[0] else " Going on from the one before.")
-        else:
-            return place.name
+def newest_good(folder: Path, team: Team) -> Path | None:
+    """The newest snapshot that is whole, if there is any; damaged ones are named. Each rank looks at some files."""
+    found = told_by_first(lambda: " ".join(place.name for place in snapshots(folder))).split()
+    for name in reversed(found):
+        damages = [damage for damage in team.told(damage_of(folder / name, team)) if damage]
+        if not damages:
+            return folder / name
+        if team.number == 0:
+            log.warning("%s%s", damages[0], "" if name == found[0] else " Going on from the one before.")
     if found:
         raise CheckpointError(
             f"None of the {len(found)} checkpoints in {folder} is whole: there is nothing to go on from.\n"
             "Begin a new run, or start one from the model that is there: --training.init_from "
             f"{folder.parent / 'best'}."
         )
+    return None
+
+
+def damage_of(place: Path, team: Team) -> str:
+    """What this one of a team finds wrong with a snapshot, or nothing."""
+    try:
+        check(place, team)
+    except Damaged as error:
+        return str(error)
     return ""
 
 
-def check(place: Path) -> None:
-    """Refuses a snapshot whose files are not as they were written."""
+def check(place: Path, team: Team | None = None) -> None:
+    """Refuses a snapshot whose files are not as they were written; each of a team looks at some of them."""
+    team = team or Team()
     try:
         sums = read_json(place / CHECKSUMS)
-        for name in (TENSORS, FACTS):
-            if checksum(place / name) != sums[name]:
-                raise ValueError(f"{name} is not as it was written")
-        read(place)
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError, CheckpointError) as error:
+        check_file(place / FACTS, sums)
+        facts = read_json(place / FACTS)
+        if facts["format"] == FORMAT:  # how others call their parts is not known
+            for name in islice(part_names(facts["parts"]), team.number, None, team.size):
+                check_file(place / name, sums)
+    except (OSError, ValueError, KeyError, TypeError, CheckpointError) as error:
         reason = str(error).split("\n")[0].rstrip(".")
         raise Damaged(f"{place} is damaged: {reason}.") from None
 
 
-def read(place: Path) -> tuple[Facts, dict[str, Tensor]]:
-    """The facts and tensors of a snapshot; what is not used of the tensors is not read."""
-    return read_json(place / FACTS), load_file(place / TENSORS)
+def check_file(path: Path, sums: dict[str, str]) -> None:
+    """Refuses a file that is not as it was written."""
+    if checksum(path) != sums[path.name]:
+        raise ValueError(f"{path.name} is not as it was written")
 
 
-def restore(place: Path, facts: Facts, tensors: dict[str, Tensor], trainer: Trainer) -> None:
-    """Puts a trainer where a snapshot was taken; one of another run is refused before anything is changed."""
+def read(place: Path) -> tuple[Facts, dict[str, Kept]]:
+    """The facts and tensors of a snapshot; of the tensors nothing is read yet."""
+    facts = read_json(place / FACTS)
     if facts.get("format") != FORMAT:
         raise CheckpointError(
             f"{place} has format {facts.get('format')}, but this version reads format {FORMAT}.\n"
             "Go on with the version of clearhead that wrote it."
         )
+    return facts, read_parts(place, facts["parts"])
+
+
+def restore(place: Path, facts: Facts, tensors: Mapping[str, Kept], trainer: Trainer) -> None:
+    """Puts a trainer where a snapshot was taken; one of another run is refused before anything is changed."""
     check_same(place, facts["run"], identity(trainer))
     if trainer.training.threads is None:
         torch.set_num_threads(facts["surroundings"]["threads"])
@@ -263,8 +294,8 @@ def tensors_of(trainer: Trainer) -> dict[str, Tensor]:
     return tensors
 
 
-def put_back(tensors: dict[str, Tensor], trainer: Trainer) -> None:
-    """The reverse of `tensors_of`."""
+def put_back(tensors: Mapping[str, Kept], trainer: Trainer) -> None:
+    """The reverse of `tensors_of`, for any number of ranks: each reads only its rows."""
     names = {}
     with torch.no_grad():
         for name, weight in learning(trainer.model).items():
@@ -275,10 +306,11 @@ def put_back(tensors: dict[str, Tensor], trainer: Trainer) -> None:
             kept = below(f"optimizer.{number}.{names[id(weight)]}.", tensors)
             optimizer.state[weight] = {key: placed(value, weight) for key, value in kept.items()}
     trainer.average.restore(below("average.", tensors))
-    if rank() < len(tensors["random.cpu"]):  # a rank that was not there before begins with its own seed
-        torch.set_rng_state(tensors["random.cpu"][rank()].clone())  # a view of another row is misread
+    if rank() < tensors["random.cpu"].shape[0]:  # a rank that was not there before begins with its own seed
+        mine = slice(rank(), rank() + 1)
+        torch.set_rng_state(tensors["random.cpu"][mine].clone()[0])  # a view of another row is misread
         if "random.cuda" in tensors and trainer.device.type == "cuda":
-            torch.cuda.set_rng_state(tensors["random.cuda"][rank()].clone(), trainer.device)
+            torch.cuda.set_rng_state(tensors["random.cuda"][mine].clone()[0], trainer.device)
 
 
 def learning(model: nn.Module) -> dict[str, nn.Parameter]:
@@ -286,7 +318,7 @@ def learning(model: nn.Module) -> dict[str, nn.Parameter]:
     return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
 
 
-def below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def below(prefix: str, tensors: Mapping[str, Kept]) -> dict[str, Kept]:
     """The tensors whose names begin so, by the rest of their names."""
     return {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
 
