@@ -123,7 +123,7 @@ class Run:
                     self.finish()
 
     def follow(self, resume: bool) -> Iterator[Record]:
-        """What the ranks behind the first do: they take part in all that it does, and write their parts of checkpoints."""
+        """What the ranks behind the first do: they take part in all, and write only their parts of checkpoints."""
         trainer = self.make_trainer(resume)
         with Saver(self.out / CHECKPOINTS, trainer) as saver:
             for record in trainer.train():
