@@ -1,6 +1,8 @@
 """Laws of every kind of tokenizer, taken from the table, and what the notes say of tokens (N1, N8)."""
 
 import copy
+import random
+import re
 import subprocess
 import sys
 import unicodedata
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from clearhead.config.tokenizer import Kind, TokenizerConfig
 from clearhead.errors import DataError, InputError, TokenizerError
-from clearhead.text.kinds import KINDS
+from clearhead.text.kinds import KINDS, in_short_words
 from clearhead.text.roles import SPELLINGS
 from clearhead.text.tokenizer import Tokenizer
 from tests.text.texts import ANY_TEXT, CORPUS, FRAGMENTS, trained
@@ -259,6 +261,24 @@ def test_no_text_is_an_error() -> None:
             continue
         with pytest.raises(TokenizerError, match="no text to train a tokenizer on: 2 texts, all empty"):
             Tokenizer.train(["", ""], config)
+
+
+@given(st.lists(st.text("ab \n", max_size=40).map(lambda text: text * 60)))
+@example(["", "a" * 255, "a" * 256, "a" * 1000, " " * 1000, "to be"])
+def test_pairs_are_learned_from_short_words_and_from_all_of_the_text(texts: list[str]) -> None:
+    short = list(in_short_words(texts))
+    assert "".join(short) == "".join(texts)
+    assert all(len(run) <= 256 for text in short for run in re.findall(r"\S+|\s+", text))
+    assert short == list(in_short_words(short))
+
+
+def test_one_endless_word_is_learned_in_seconds_and_comes_back_whole() -> None:
+    """It took minutes, and a megabyte would have taken an hour."""
+    word = "".join(random.Random(1).choices("abcdefgh", k=200_000))
+    tokenizer = Tokenizer.train([word], TokenizerConfig(kind="bpe", vocabulary=400))
+    ids = tokenizer.encode(word)
+    assert len(ids) < 0.8 * len(word)
+    assert tokenizer.decode(ids) == word
 
 
 def test_what_goes_wrong_while_reading_is_not_blamed_on_the_trainer() -> None:

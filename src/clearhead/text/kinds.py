@@ -27,6 +27,8 @@ CLOSING, OPENING = ".,;:!?…%)]}»”", "([{¿¡«“"
 LETTERS = "ACGTN"
 BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
 RUN = 1 << 12  # copies of one word handed over at once
+# The time to join pairs grows with the square of a word's length, and no word of people is as long as this.
+LONG_WORD = re.compile(r"(\S{256}|\s{256})")
 
 FORMS = {"none": (), "nfc": (normalizers.NFC(),), "nfkc": (normalizers.NFKC(),)}
 
@@ -48,7 +50,7 @@ def bpe(texts: Iterable[str], config: TokenizerConfig) -> Library:
         initial_alphabet=BYTES,
         show_progress=False,
     )
-    library.train_from_iterator(texts, trainer)
+    library.train_from_iterator(in_short_words(texts), trainer)
     return library
 
 
@@ -109,7 +111,7 @@ def wordpiece(texts: Iterable[str], config: TokenizerConfig) -> Library:
     those numbers. So words are counted first, and the letters given to it in order.
     """
     library = _in_words(models.WordPiece(unk_token=SPELLINGS["unknown"]), config)
-    words = _count_words(texts, library)
+    words = _count_words(in_short_words(texts), library)
     counts = Counter[str]()
     for spelling, number in words.items():
         counts.update(dict.fromkeys(spelling, number))
@@ -209,6 +211,12 @@ def _count_words(texts: Iterable[str], library: Library) -> Counter[str]:
         normal = library.normalizer.normalize_str(text) if library.normalizer else text
         counts.update(word for word, _ in library.pre_tokenizer.pre_tokenize_str(normal))
     return counts
+
+
+def in_short_words(texts: Iterable[str]) -> Iterator[str]:
+    """The texts, cut inside words that are too long to learn from as a whole; texts are encoded as they are."""
+    for text in texts:
+        yield from filter(None, LONG_WORD.split(text))
 
 
 def _copies(words: Counter[str]) -> Iterator[str]:
