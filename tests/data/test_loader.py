@@ -46,14 +46,6 @@ def test_the_position_is_that_of_the_next_batch_however_far_the_thread_is(taken:
         assert torch.equal(next(resumed).inputs, following.inputs)
 
 
-def test_ranks_share_each_batch() -> None:
-    loaders = [Loader(BATCHES, rank=rank, ranks=2) for rank in (0, 1)]
-    rows = torch.cat([next(loader).inputs for loader in loaders])
-    for loader in loaders:
-        loader.close()
-    assert sorted(rows.flatten().tolist()) == sorted(BATCHES.at(Position()).inputs.flatten().tolist())
-
-
 def test_an_error_of_the_thread_reaches_the_one_who_waits() -> None:
     with Loader(Batches(BATCHES.plan, failing)) as loader:
         for _ in range(BATCHES.count()):

@@ -16,21 +16,14 @@ from clearhead.data.batches import Batch, Batches, Position
 
 
 class Loader:
-    """An endless iterator of one rank's batches from a position on; close it, or use it in a `with`."""
+    """An endless iterator of batches from a position on; close it, or use it in a `with`."""
 
-    def __init__(
-        self,
-        batches: Batches,
-        position: Position | None = None,
-        rank: int = 0,
-        ranks: int = 1,
-        ahead: int = 4,
-    ) -> None:
+    def __init__(self, batches: Batches, position: Position | None = None, ahead: int = 4) -> None:
         self.position = position or Position()
         self.waited_seconds = 0.0
         self._queue: Queue[tuple[Batch, Position] | BaseException] = Queue(ahead)
         self._stop = Event()
-        work = (batches, self.position, rank, ranks)
+        work = (batches, self.position)
         self._thread = Thread(target=self._make, args=work, name="clearhead-batches", daemon=True)
         self._thread.start()
 
@@ -74,10 +67,10 @@ class Loader:
     ) -> None:
         self.close()
 
-    def _make(self, batches: Batches, position: Position, rank: int, ranks: int) -> None:
+    def _make(self, batches: Batches, position: Position) -> None:
         try:
             while not self._stop.is_set():
-                batch = batches.at(position, rank, ranks)
+                batch = batches.at(position)
                 position = batches.after(position)
                 self._put((batch, position))
         except BaseException as error:  # handed to whoever waits for the batch
