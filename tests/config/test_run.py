@@ -193,6 +193,8 @@ def test_a_wrong_recipe_says_which_file_and_key(recipe: Path, change: tuple[str,
         ("model.d", "x", "model.d = 'x' cannot be used: it should be a valid integer"),
         ("model.d", "-5", "model.d = -5 cannot be used: it should be greater than 0"),
         ("model.query_key_norm", "perhaps", "model.query_key_norm = 'perhaps' cannot be used"),
+        ("tokenizer.added", "[5]", "tokenizer.added.0 = 5 cannot be used: it should be a valid string"),
+        ("training.frozen", "[3]", "training.frozen.0 = 3 cannot be used: it should be a valid string"),
     ],
 )
 def test_a_wrong_override_says_so(recipe: Path, name: str, text: str, message: str) -> None:

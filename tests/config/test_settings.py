@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pydantic import Field, ValidationError
 
 from clearhead.config.settings import Settings
+from clearhead.config.training import TrainingConfig
 from clearhead.errors import ConfigError, suggest
 
 
@@ -65,6 +66,17 @@ def test_all_mistakes_are_told_at_once() -> None:
         Oven(minutes=0, heat="left", temperature=3)  # type: ignore[call-arg,arg-type]
     for name in ("kitchen.cake", "kitchen.minutes", "kitchen.heat", "kitchen.temperature"):
         assert name in str(caught.value)
+
+
+def test_a_list_with_a_wrong_item_is_one_mistake() -> None:
+    with pytest.raises(ConfigError) as caught:
+        TrainingConfig.model_validate({"lora_targets": ["W_x"]})
+    assert str(caught.value) == (
+        "training.lora_targets.0 = 'W_x' cannot be used: it should be 'W_q', 'W_k', 'W_v', 'W_o', 'W_1', 'W_2' or "
+        "'W_g'.\nIts meaning: matrices of the blocks that get an adapter."
+    )
+    with pytest.raises(ConfigError, match="at least 1 item"):
+        TrainingConfig.model_validate({"lora_targets": []})
 
 
 def test_a_copy_with_changes_is_checked_again() -> None:

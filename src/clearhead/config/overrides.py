@@ -107,9 +107,12 @@ def group_of(field: FieldInfo) -> type[Settings] | None:
 
 
 def _readings(text: str, kind: Any) -> Iterator[Any]:
-    """What a text can mean: TOML, a list without brackets, itself."""
+    """What a text can mean: TOML, a list without brackets, itself; a list that a setting asks for is only that."""
     with suppress(tomllib.TOMLDecodeError):
-        yield tomllib.loads(f"value = {text}")["value"]
+        value = tomllib.loads(f"value = {text}")["value"]
+        yield value
+        if isinstance(value, list) and _is_list(kind):
+            return
     if "," in text and _is_list(kind):
         yield [next(_readings(part.strip(), str)) for part in text.split(",")]
     yield text

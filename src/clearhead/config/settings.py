@@ -52,7 +52,11 @@ class Settings(BaseModel):
         try:
             return build(values)
         except ValidationError as error:
-            raise ConfigError("\n".join(cls._sentence(detail) for detail in error.errors())) from None
+            faults = error.errors()
+            inner = {detail["loc"][:length] for detail in faults for length in range(len(detail["loc"]))}
+            # A list with a wrong item is not also wrong by itself, such as too short without it.
+            told = [detail for detail in faults if detail["loc"] not in inner]
+            raise ConfigError("\n".join(map(cls._sentence, told))) from None
 
     @classmethod
     def _sentence(cls, detail: ErrorDetails) -> str:
