@@ -135,15 +135,15 @@ def show_plan(console: "Console", request: Request, run: "Run") -> None:
     """What will be done, before the first step."""
     from clearhead.cli.data import show
     from clearhead.training.disk import size
-    from clearhead.training.report import duration, stack_of
+    from clearhead.training.report import duration, in_words
 
-    model, plan = run.config.model, run.plan
+    plan = run.plan
     for line in run.notes:
         console.print(f"· {line}", markup=False)
     show(console, "", run.data.audit, with_lengths=False)
     length = f"{plan.steps:,} steps of {plan.tokens_per_step:,} tokens, {plan.epochs:.3g} epochs"
     rows = {
-        "model": f"{model.shape}, {stack_of(model)}, d = {model.d}, {model.h} heads: {plan.parameters:,} parameters",
+        "model": f"{in_words(run.config.model)}: {plan.parameters:,} parameters",
         "training": f"{length}, about {duration(plan.seconds)}",
         "memory": f"about {size(plan.memory_bytes)} of {size(plan.free_bytes)} that are free",
         "disk": f"about {size(plan.disk_bytes)} of {size(plan.free_disk_bytes)} that are free; "

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from clearhead import __version__
 from clearhead.data.table import table_of
-from clearhead.training.report import MEANINGS, TASKS, duration, shown, stack_of
+from clearhead.training.report import MEANINGS, TASKS, duration, in_words, shown
 from clearhead.training.trainer import EvaluationRecord
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def opening(run: "Run", name: str) -> str:
         trained += f" ({known[-1].epoch:.1f} epochs, {duration(known[-1].seconds)})"
     what = TASKS[run.config.task]
     return (
-        f"{what[0].upper()}{what[1:]}: {model.shape}, {stack_of(model)}, d = {model.d}, {model.h} heads, "
+        f"{what[0].upper()}{what[1:]}: {in_words(model)}, "
         f"{run.plan.parameters:,} weights, {model.vocabulary:,} tokens of the kind {run.config.tokenizer.kind}. "
         f"Trained with clearhead {__version__}; these are the weights after {trained}."
     )

@@ -95,7 +95,7 @@ def headline(run: "Run") -> Markup:
     """What is trained, and how far it is."""
     done, steps = run.history.step, run.plan.steps
     model = run.config.model
-    state = f"{model.shape}, {stack_of(model)}, d = {model.d}, {model.h} heads · {done:,} of {steps:,} steps"
+    state = f"{in_words(model)} · {done:,} of {steps:,} steps"
     bar = tag("div", tag("div", style=f"width:{100 * done / max(1, steps):.1f}%"), class_="progress")
     return tag(
         "header", tag("h1", run.out.name),
@@ -104,12 +104,17 @@ def headline(run: "Run") -> Markup:
     )  # fmt: skip
 
 
-def stack_of(model: ModelConfig) -> str:
-    """How deep a model is."""
+def in_words(model: ModelConfig) -> str:
+    """A model in a line: what it is, how deep and how wide."""
+    blocks = counted(model.decoder_blocks if model.shape == "decoder" else model.encoder_blocks, "block")
     if model.shape == "encoder-decoder":
-        return f"{model.encoder_blocks} + {model.decoder_blocks} blocks"
-    blocks = model.decoder_blocks if model.shape == "decoder" else model.encoder_blocks
-    return f"{blocks} block{'' if blocks == 1 else 's'}"
+        blocks = f"{model.encoder_blocks} + {counted(model.decoder_blocks, 'block')}"
+    return f"{model.shape}, {blocks}, d = {model.d}, {counted(model.h, 'head')}"
+
+
+def counted(number: int, what: str) -> str:
+    """So many of something."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def tiles(run: "Run") -> Markup:
