@@ -100,9 +100,18 @@ def test_markers_and_added_tokens_get_the_next_ids_and_stay_in_the_file(kind: st
     assert again.decode([*again.encode("to be", begin=True), again.markers["user"]]) == "to be"
 
 
-def test_a_token_that_is_there_is_not_added_again() -> None:
+def test_a_token_that_is_there_is_not_added_again(caplog: pytest.LogCaptureFixture) -> None:
     assert BYTES.with_markers(MARKERS).size == BYTES.size
-    assert BYTES.with_added(["a"]).size == BYTES.size
+    assert BYTES.with_added(["zork"]).size == BYTES.size + 1
+    assert not caplog.messages
+    assert BYTES.with_added(["a", "zork", "b"]).size == BYTES.size + 1
+    assert caplog.messages == ["tokenizer.added: 'a', 'b': tokens already, which stay what they are."]
+
+
+@pytest.mark.parametrize("name", ["<user>", "</s>"])
+def test_a_special_token_cannot_be_added_for_texts(name: str) -> None:
+    with pytest.raises(TokenizerError, match=f"'{name}' is a special token, which no text can spell"):
+        BYTES.with_added([name])
 
 
 def test_spellings_differ() -> None:

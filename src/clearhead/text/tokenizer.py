@@ -7,6 +7,7 @@ library, and by `tiktoken` for batches where both are proven to agree (see `fast
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +24,8 @@ from clearhead.text.kinds import KINDS, specials
 from clearhead.text.pieces import shown, steps_of
 from clearhead.text.roles import SPELLINGS, Specials, find_markers, find_roles, state_roles
 from clearhead.text.tokenizer_file import explained, guard, parse, read_text, write_text
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,19 @@ class Tokenizer:
 
     def with_added(self, tokens: Sequence[str]) -> Self:
         """The same tokenizer with more tokens, which any text may spell; one that it has stays what it is."""
-        new = [token for token in tokens if self._library.token_to_id(token) is None]
+        there = {token: self._library.token_to_id(token) for token in tokens}
+        for token, number in there.items():
+            if number is not None and (number in self.specials.ids or self.is_special(number)):
+                raise TokenizerError(
+                    f"{token!r} is a special token, which no text can spell, so it cannot be added for texts.\n"
+                    "Leave it out of tokenizer.added, or spell it otherwise."
+                )
+        new = [token for token, number in there.items() if number is None]
+        if len(new) < len(there):
+            log.warning(
+                "tokenizer.added: %s: tokens already, which stay what they are.",
+                ", ".join(repr(token) for token, number in there.items() if number is not None),
+            )
         return self._grown([{"content": token, "special": False} for token in new])
 
     def with_markers(self, spellings: Mapping[Role, str]) -> Self:
