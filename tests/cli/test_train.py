@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from clearhead.cli.request import default_folder, find_request, name_of, parted
 from clearhead.config.run import RunConfig
 from clearhead.errors import ClearheadError, ConfigError
 from clearhead.training.history import read_log
+from clearhead.training.runs import Run
 from clearhead.training.snapshots import check, snapshots
 from tests.training.small import small_config
 
@@ -253,6 +255,25 @@ def test_a_stop_from_outside_leaves_a_checkpoint_and_says_how_to_go_on(number: i
     assert "Traceback" not in said
     (kept,) = Path("runs/tiny/checkpoints").iterdir()
     assert f"Stopped after step {int(kept.name.removeprefix('step-')):,} of 100,000" in said
+
+
+def test_a_stop_after_the_last_step_is_told_as_one(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def finish(run: Run, plainly: Callable[[Run], None] = Run.finish) -> None:
+        plainly(run)
+        signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "finish", finish)
+        stopped = run(recipe)
+    assert stopped.exit_code == 130
+    assert "Stopping when the models are written; once more stops at once." in stopped.stderr
+    assert "checkpoint" not in stopped.stderr
+    assert stopped.stderr.endswith(
+        "The model is trained, but not measured yet.\nGo on with: clearhead train runs/tiny --resume\n"
+    )
+    assert Path("runs/tiny/last").is_dir()
+    assert not Path("runs/tiny/quality.json").exists()
+    assert "The best model on the test data" in done("runs/tiny", "--resume").stdout
 
 
 @pytest.mark.slow

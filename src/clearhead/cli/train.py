@@ -77,12 +77,8 @@ def train(
                 show_result(console, run)
                 show_next(console, run)
         except KeyboardInterrupt:
-            way_on = (
-                f"\nGo on with: clearhead train {request.out} --resume"
-                if request and request.is_begun
-                else ""
-            )
-            print(f"\nStopped.{way_on}", file=sys.stderr)
+            advice = f"\n{way_on(request.out)}" if request and request.is_begun else ""
+            print(f"\nStopped.{advice}", file=sys.stderr)
             raise typer.Exit(130) from None
         if json:
             print(json_format.dumps(facts, ensure_ascii=False))
@@ -164,18 +160,25 @@ def carry_out(request: Request, run: "Run") -> None:
         def stop(number: int) -> None:
             caught.append(number)
             run.stop()
-            display.say("Stopping after this step, with a checkpoint; once more stops at once.")
+            what = "when the models are written" if run.is_done else "after this step, with a checkpoint"
+            display.say(f"Stopping {what}; once more stops at once.")
 
         with on_signals(stop):
             for record in run.train(request.resume):
                 display.show(record)
-    if not run.is_done:  # this process or another one was asked to stop
-        print(
-            f"Stopped after step {run.step:,} of {run.plan.steps:,}, and kept.\n"
-            f"Go on with: clearhead train {run.out} --resume",
-            file=sys.stderr,
+    if caught or not run.is_done:  # this process or another one was asked to stop
+        kept = (
+            "The model is trained, but not measured yet."
+            if run.is_done
+            else f"Stopped after step {run.step:,} of {run.plan.steps:,}, and kept."
         )
+        print(f"{kept}\n{way_on(run.out)}", file=sys.stderr)
         raise typer.Exit(128 + (caught or [signal.SIGTERM])[0])
+
+
+def way_on(out: Path) -> str:
+    """How to go on with a run."""
+    return f"Go on with: clearhead train {out} --resume"
 
 
 @contextmanager
