@@ -292,6 +292,25 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
         save(tmp_path / "file", Checkpoint(make()))
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
+def test_where_the_best_model_is_damaged_the_last_one_is_named(name: str, tmp_path: Path) -> None:
+    tokenizer = Tokenizer.train([], TokenizerConfig(kind="byte"))
+    model = make(vocabulary=tokenizer.size)
+    save(tmp_path / "best", Checkpoint(model, tokenizer))
+    whole = (tmp_path / "best" / name).read_bytes()
+    (tmp_path / "best" / name).write_bytes(whole[: len(whole) // 2])
+    for place in (tmp_path, tmp_path / "best"):
+        with pytest.raises(ClearheadError) as caught:
+            load(place)
+        assert "last" not in str(caught.value)
+    save(tmp_path / "last", Checkpoint(model, tokenizer))
+    for place in (tmp_path, tmp_path / "best"):
+        with pytest.raises(ClearheadError) as caught:
+            load(place)
+        assert str(caught.value).endswith(f"\nThe last model of this run is there too: {tmp_path / 'last'}.")
+    assert is_same(load(tmp_path / "last").module, model)
+
+
 PLACES = pytest.mark.parametrize(
     ("name", "other"), [("config.json", "model.safetensors"), ("model.safetensors", "config.json")]
 )

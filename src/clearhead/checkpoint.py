@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from clearhead.config.model import ModelConfig
-from clearhead.errors import CheckpointError, ConfigError
+from clearhead.errors import CheckpointError, ConfigError, TokenizerError
 from clearhead.models.build import SHAPES, Model
 from clearhead.storage import previous, written_beside
 from clearhead.text.tokenizer import Tokenizer
@@ -69,6 +69,17 @@ def write_all_but_weights(place: Path, checkpoint: Checkpoint) -> None:
 def load(folder: str | Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
     """Reads a model folder, or the best one of a run folder, in evaluation mode."""
     folder = find(Path(folder))
+    try:
+        return read(folder, dtype)
+    except (CheckpointError, TokenizerError) as error:
+        last = folder.parent / "last"
+        if folder.name != "best" or not (last / WEIGHTS).is_file():
+            raise
+        raise CheckpointError(f"{error}\nThe last model of this run is there too: {last}.") from None
+
+
+def read(folder: Path, dtype: torch.dtype) -> Checkpoint:
+    """The model of a folder, with what it needs to meet text."""
     config = read_config(folder)
     module = read_weights(folder / WEIGHTS, config, dtype)
     labels = read_json(folder / LABELS) if (folder / LABELS).exists() else None
