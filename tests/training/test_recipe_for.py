@@ -112,6 +112,42 @@ def test_what_the_user_says_is_kept_and_the_rest_follows(tmp_path: Path) -> None
     assert not any("model.d =" in reason or "model.context" in reason for reason in reasons)
 
 
+@pytest.mark.parametrize(
+    ("length", "readings"),
+    [
+        ({"training.steps": "400", "training.batch_tokens": "512"}, 400 * 512 / 20_000),
+        ({"training.steps": "40000", "training.batch_tokens": "512"}, 40_000 * 512 / 20_000),
+        ({"training.steps": "40", "training.batch_tokens": "512"}, 40 * 512 / 20_000),
+        ({"training.epochs": "70"}, 70),
+        ({"training.epochs": "5", "training.minutes": "10"}, 5),
+    ],
+)
+def test_dropout_follows_how_often_the_text_will_be_read(
+    length: dict[str, str], readings: float, tmp_path: Path
+) -> None:
+    config, reasons = recipe_for(
+        "language-model", [text_file(tmp_path, 20_000)], overrides=TWO_CORES | length
+    )
+    told = [reason for reason in reasons if "read about" in reason]
+    assert told == [
+        f"model.dropout = {config.model.dropout:g}: the text is read about {readings:.0f} times"
+    ] * (readings >= 3)
+    assert (config.model.dropout > 0) is (readings >= 3)
+
+
+def test_minutes_alone_are_not_cut_by_readings(tmp_path: Path) -> None:
+    file = text_file(tmp_path, 20_000)
+    times = [
+        int(reason.split(" times")[0].split()[-1])
+        for minutes in ("10", "20")
+        for reason in recipe_for(
+            "language-model", [file], overrides=TWO_CORES | {"training.minutes": minutes}
+        )[1]
+        if "read about" in reason
+    ]
+    assert times[1] == pytest.approx(2 * times[0], rel=0.01)
+
+
 def test_a_rare_label_is_left_to_training(tmp_path: Path) -> None:
     labels = {"a": 40, "b": 40, "rare": 1, "seldom": 2}
     config, _ = recipe_for("classify", [labelled_file(tmp_path, labels)])

@@ -137,7 +137,8 @@ def show_plan(console: "Console", request: Request, run: "Run") -> None:
     for line in run.notes:
         console.print(f"· {line}", markup=False)
     show(console, "", run.data.audit, with_lengths=False)
-    length = f"{plan.steps:,} steps of {plan.tokens_per_step:,} tokens, {plan.epochs:.3g} epochs"
+    epochs = f"{plan.epochs:.3g}" if plan.epochs < 1000 else f"{plan.epochs:,.0f}"
+    length = f"{plan.steps:,} steps of {plan.tokens_per_step:,} tokens, {epochs} epoch{'s' * (epochs != '1')}"
     rows = {
         "model": f"{in_words(run.config.model)}: {plan.parameters:,} parameters",
         "training": f"{length}, about {duration(plan.seconds)}",

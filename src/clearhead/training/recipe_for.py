@@ -23,6 +23,7 @@ from clearhead.errors import DataError
 from clearhead.text.examples import Conversation, Example, Kind, Labelled
 from clearhead.text.held_out import split_of
 from clearhead.training.begin import begun_from, gentle_settings
+from clearhead.training.plan import DEFAULT_EPOCHS
 from clearhead.training.survey import Survey, guessed_columns, survey_of, texts_of
 
 MINUTES = 10.0
@@ -317,7 +318,6 @@ class Sizing:
             "small for little text, so that there are enough steps", training__batch_tokens=batch
         )
         batch = self.choices.get("training.batch_tokens")
-        size = self.choices.get("model.d"), max(1, *(self.choices.get(f"model.{n}") or 1 for n in ALL_STACKS))
         readings = max(MOST_READINGS[KINDS[self.task]], FEWEST_STEPS * batch / self.tokens)
         readings = float(round(min(300.0, readings)))
         if not any(self.choices.has(f"training.{key}") for key in ("steps", "epochs", "minutes")):
@@ -325,8 +325,7 @@ class Sizing:
                 f"the time that there is, or {readings:g} readings: more would only learn the text by heart",
                 training__minutes=self.machine.minutes, training__epochs=readings,
             )  # fmt: skip
-        expected = self.choices.get("training.epochs") or readings
-        expected = min(expected, self.readable(*size) / self.tokens)
+        expected = self.expected_readings(batch)
         dropout = next(share for most, share in DROPOUTS if expected < most)
         if dropout:
             self.choices.choose(
@@ -336,3 +335,15 @@ class Sizing:
             self.choices.choose("a sentence has more than one translation", training__label_smoothing=0.1)
         tokens = int(max(10_000, min(200_000, expected * self.tokens / 100)))
         self.choices.choose("so that evaluations take little of the time", training__evaluate_tokens=tokens)
+
+    def expected_readings(self, batch: int) -> float:
+        """How often the text will be read, about, by what is stated or chosen of steps, epochs and minutes."""
+        steps, epochs, minutes = (
+            self.choices.get(f"training.{key}") for key in ("steps", "epochs", "minutes")
+        )
+        if steps is not None:
+            return float(steps * batch / self.tokens)
+        blocks = max(1, *(self.choices.get(f"model.{name}") or 1 for name in ALL_STACKS))
+        in_time = self.readable(self.choices.get("model.d"), blocks) / self.tokens
+        limits = ((epochs, epochs), (minutes, in_time))
+        return float(min((limit for stated, limit in limits if stated is not None), default=DEFAULT_EPOCHS))
