@@ -4,9 +4,15 @@ python -m torch.distributed.run --standalone --nproc-per-node 2 -m tests.trainin
 """
 
 import json
+import os
+import shutil
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import EllipsisType
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -16,8 +22,10 @@ from torch.distributed.tensor import Shard, distribute_tensor
 from clearhead.config.run import RunConfig
 from clearhead.data.prepare import prepare
 from clearhead.models.build import build
-from clearhead.training.distributed import is_first, joined, rank, ranks
+from clearhead.training import snapshots
+from clearhead.training.distributed import is_first, joined, rank, ranks, told_by_first
 from clearhead.training.optimizers import Muon
+from clearhead.training.parts import Kept, write_part
 from clearhead.training.plan import model_config
 from clearhead.training.runs import make_run
 from clearhead.training.shares import whole
@@ -45,13 +53,76 @@ def learned(config: RunConfig, steps: int) -> dict[str, Any]:
     }
 
 
-def run(config: RunConfig, out: Path, resume: bool, stops: bool) -> dict[str, Any]:
-    """A run from its beginning or its newest checkpoint; with `stops`, only the last rank is told to stop."""
+def run(config: RunConfig, out: Path, begun: Path | None, stops: bool) -> dict[str, Any]:
+    """A run, or the rest of one that was begun in a folder; with `stops`, only the last rank is told to stop."""
+    if begun is not None:
+        told_by_first(lambda: str(shutil.copytree(begun, out)))
     ready = make_run(config, out)
-    for record in ready.train(resume):
-        if stops and record.step >= STOP and rank() == ranks() - 1:
-            ready.stop()
-    return {"step": ready.step, "is_done": ready.is_done}
+    with counted() as read:
+        for record in ready.train(resume=begun is not None):
+            if stops and record.step >= STOP and rank() == ranks() - 1:
+                ready.stop()
+    return {"step": ready.step, "is_done": ready.is_done, "read": sum(read)}
+
+
+@contextmanager
+def counted() -> Iterator[list[int]]:
+    """How many numbers this rank reads of checkpoints, beside random states."""
+    read, get = [], Kept.__getitem__
+
+    def count(kept: Kept, rows: slice | EllipsisType) -> Tensor:
+        found = get(kept, rows)
+        read.append(found.numel() * found.is_floating_point())
+        return found
+
+    Kept.__getitem__ = count  # type: ignore[method-assign]
+    try:
+        yield read
+    finally:
+        Kept.__getitem__ = get  # type: ignore[method-assign]
+
+
+def die() -> NoReturn:
+    """Ends this process as nobody can refuse."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def run_and_die(config: RunConfig, folder: Path) -> None:
+    """A run of which, start after start, another rank is killed in another moment of a save; and one in peace."""
+    start, out = int(os.environ["TORCHELASTIC_RESTART_COUNT"]), folder / "killed"
+    if start == 0:
+        run(config, folder / "in peace", folder / "begun", stops=False)
+        told_by_first(lambda: str(shutil.copytree(folder / "begun", out)))
+    begun = snapshots.step_of(snapshots.snapshots(folder / "begun" / "checkpoints")[-1])
+    if is_first():
+        kept = snapshots.snapshots(out / "checkpoints")
+        for place in kept:
+            snapshots.check(place)
+        left = [sorted(path.name for path in place.iterdir()) for place in out.glob("checkpoints/.*.writing")]
+        with (folder / "starts.jsonl").open("a") as file:
+            file.write(json.dumps({"whole": [place.name for place in kept], "left": left}) + "\n")
+
+    write_facts = snapshots.write_facts
+
+    def half(path: Path, tensors: dict[str, Tensor]) -> str:
+        written = write_part(path, tensors)
+        if rank() == 1 and f"step-{begun + 2}" in path.parent.name:
+            os.truncate(path, path.stat().st_size // 2)
+            die()
+        return written
+
+    def all_but_the_rename(place: Path, facts: dict[str, Any], sums: dict[str, str]) -> None:
+        write_facts(place, facts, sums)
+        if facts["step"] == begun + 3:
+            die()
+
+    if start == 0:
+        snapshots.write_part = half  # type: ignore[attr-defined]
+    elif start == 1:
+        snapshots.write_facts = all_but_the_rename
+    for _ in make_run(config, out).train(resume=True):
+        pass
 
 
 def changed() -> tuple[list[Tensor], list[Tensor]]:
@@ -80,8 +151,11 @@ def main(folder: Path) -> None:
             config = RunConfig(**case["config"])
             if "steps" in case:
                 found[case["name"]] = learned(config, case["steps"])
+            elif case.get("dies"):
+                run_and_die(config, folder)
             else:
-                found[case["name"]] = run(config, Path(case["out"]), case["resume"], case["stops"])
+                begun = folder / case["begun"] if "begun" in case else None
+                found[case["name"]] = run(config, folder / case["name"], begun, case.get("stops", False))
         pieces, shards = changed()
         found["muon"] = [float((a - b).abs().max()) for a, b in zip(pieces, shards, strict=True)]
         if is_first():

@@ -1,7 +1,9 @@
 """Several ranks learn what one learns, go on from each other's checkpoints, and outlive one that is killed."""
 
 import json
+import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,9 +16,11 @@ import pytest
 import torch
 
 from clearhead.config.run import RunConfig
+from clearhead.training import snapshots
 from clearhead.training.distributed import joined, one_ahead, rank, ranks, told_by_first
 from clearhead.training.history import read_log
 from clearhead.training.optimizers import orthogonal
+from clearhead.training.parts import Kept, part_names
 from clearhead.training.runs import make_run
 from clearhead.training.shares import of_all, placed, shared_out, total, whole
 from tests.training.ranked import SHAPES, STOP, learned
@@ -92,21 +96,54 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         for parallel in PARALLELS:
             config = variant(name, folder, parallel=parallel)
             cases.append({"name": f"{name} {parallel}", "config": as_json(config), "steps": 10})
-    for parallel in PARALLELS:
-        config = small_config(
-            "translate", folder / "runs", parallel=parallel, average="exponential", **STEADY
-        )
-        begun = folder / f"begun by one, {parallel}"
-        train(config, begun, until=STOP)
-        cases += [
-            {"name": begun.name, "config": as_json(config), "out": str(begun), "resume": True, "stops": False},
-            {"name": f"begun by two, {parallel}", "config": as_json(config), "resume": False, "stops": True,
-             "out": str(folder / f"begun by two, {parallel}")},
-        ]  # fmt: skip
+    for name in RUNS:
+        train(one_run(name, folder), folder / f"{name} begun by one", until=STOP)
+        cases += cases_of(name, folder)
     (folder / "cases.json").write_text(json.dumps(cases))
     done = torchrun(["-m", "tests.training.ranked", str(folder)])
     assert done.returncode == 0, done.stderr[-6000:]
     return json.loads((folder / "found.json").read_text()) | {"folder": folder}
+
+
+RUNS: dict[str, tuple[str, dict[str, Any]]] = {
+    "translator": ("translate", {"average": "exponential"}),
+    "fine-tuned": ("classify", {"average": "last", "average_last": 2}),
+    "adapted": ("classify", {"lora_rank": 2, "optimizer": "adamw"}),
+    "dropping": ("translate", {}),  # numbers by chance, which are others on each rank
+}
+SURE = [name for name in RUNS if name != "dropping"]
+
+
+def one_run(name: str, folder: Path, **more: Any) -> RunConfig:
+    """One of the runs; those that classify begin with a language model."""
+    task, settings = RUNS[name]
+    if task == "classify":
+        settings = settings | {"init_from": str(given(folder)), "learning_rate": 0.01}
+    config = small_config(task, folder / task, **{"steps": 8, **STEADY, **settings, **more})
+    return config if name in SURE else config.replace(model=config.model.replace(dropout=0.2))
+
+
+def given(folder: Path) -> Path:
+    """The model folder of a language model, made at the first call."""
+    if not (folder / "given").exists():
+        train(small_config("language-model", folder / "language-model", **STEADY), folder / "given")
+    return folder / "given" / "best"
+
+
+def cases_of(name: str, folder: Path) -> list[dict[str, Any]]:
+    """A run begun by one and by two, and gone on with by two, as it was and spread otherwise; and all by two."""
+    cases: list[dict[str, Any]] = []
+    for parallel, other in (PARALLELS, PARALLELS[::-1]):
+        begun, mine = f"{name} begun by two {parallel}", as_json(one_run(name, folder, parallel=parallel))
+        cases += [
+            {"name": f"{name} by two {parallel}", "config": mine},
+            {"name": begun, "config": mine, "stops": True},
+            {"name": f"{name} again by two {parallel}", "config": mine, "begun": begun},
+            {"name": f"{name} of one by two {parallel}", "config": mine, "begun": f"{name} begun by one"},
+            {"name": f"{name} of {other} by two {parallel}", "config": mine, "begun": f"{name} begun by two {other}"},
+        ]  # fmt: skip
+    last = cases.pop(4)  # what the other kind has begun is there only now
+    return [*cases, last]
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -156,22 +193,108 @@ def test_muon_orthogonalises_whole_matrices_whatever_the_shards(found: dict[str,
     assert float((halves - orthogonal(G)).abs().max()) > 0.1  # what the shards by themselves would give
 
 
+@pytest.fixture(scope="module")
+def straight(found: dict[str, Any]) -> dict[str, list[float]]:
+    """The losses of each run by one process that nobody stopped."""
+    for name in SURE:
+        train(one_run(name, found["folder"]), found["folder"] / f"{name} by one")
+    return {name: log_of(found["folder"] / f"{name} by one") for name in SURE}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("parallel", PARALLELS)
-@pytest.mark.parametrize("by", ["one", "two"])
-def test_a_run_goes_on_with_another_number_of_ranks(by: str, parallel: str, found: dict[str, Any]) -> None:
-    out = found["folder"] / f"begun by {by}, {parallel}"
-    config = small_config("translate", found["folder"] / "runs", average="exponential", **STEADY)
-    straight = found["folder"] / f"straight {by} {parallel}"
-    train(config, straight)
-    if by == "two":
-        # Only the second rank was told to stop; all did, after the same step.
-        assert found[out.name]["is_done"] is False
-        assert STOP <= found[out.name]["step"] < 6
-        train(config, out, resume=True)
-    assert log_of(out) == pytest.approx(log_of(straight), rel=TOLERANCE)
-    assert (out / "best" / "model.safetensors").is_file()
-    assert (out / "report.html").is_file()
+@pytest.mark.parametrize("name", SURE)
+def test_a_run_goes_on_with_another_number_of_ranks_or_spread_otherwise(
+    name: str, parallel: str, found: dict[str, Any], straight: dict[str, list[float]]
+) -> None:
+    begun, other = f"{name} begun by two {parallel}", PARALLELS[parallel == "ddp"]
+    # Only the second rank was told to stop; all did, after the same step.
+    assert found[begun]["is_done"] is False
+    assert STOP <= found[begun]["step"] < 8
+    by_one = found["folder"] / f"{begun}, then one"
+    shutil.copytree(found["folder"] / begun, by_one)
+    train(one_run(name, found["folder"]), by_one, resume=True)
+    by_two = [f"{name} {way} by two {parallel}" for way in ("of one", f"of {other}", "again")]
+    for out in (by_one, *(found["folder"] / by for by in by_two)):
+        assert log_of(out) == pytest.approx(straight[name], rel=TOLERANCE), out.name
+        assert (out / "best" / "model.safetensors").is_file()
+        assert (out / "report.html").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", PARALLELS)
+@pytest.mark.parametrize("name", RUNS)
+def test_as_many_ranks_go_on_to_the_last_bit(name: str, parallel: str, found: dict[str, Any]) -> None:
+    outs = [found["folder"] / f"{name} {way}by two {parallel}" for way in ("", "again ")]
+    assert log_of(outs[0]) == log_of(outs[1])
+    for model in ("best", "last"):
+        one, other = ((out / model / "model.safetensors").read_bytes() for out in outs)
+        assert one == other
+
+
+def newest(out: Path) -> Path:
+    return snapshots.snapshots(out / "checkpoints")[-1]
+
+
+def tensors_in(out: Path) -> dict[str, Kept]:
+    """What the newest checkpoint keeps, beside random states."""
+    kept = snapshots.read(newest(out))[1]
+    return {name: tensor for name, tensor in kept.items() if not name.startswith("random")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SURE)
+def test_each_rank_writes_and_reads_only_what_it_holds(
+    name: str, found: dict[str, Any], straight: dict[str, list[float]]
+) -> None:
+    folder = found["folder"]
+    assert len(list(newest(folder / f"{name} by two ddp").glob("*.safetensors"))) == 1
+    assert {path.name for path in newest(folder / f"{name} by two fsdp").glob("*.safetensors")} == {
+        *part_names(2)
+    }
+    tensors = tensors_in(folder / f"{name} by two fsdp")
+    shapes = {key: kept.shape for key, kept in tensors.items()}
+    assert shapes == {key: kept.shape for key, kept in tensors_in(folder / f"{name} by one").items()}
+    for key, kept in tensors.items():
+        if len(kept.shape) and not key.endswith(".steps"):  # numbers are on the first rank only
+            count = kept.shape[0]
+            assert [piece.get_shape()[0] for piece in kept.pieces] == [-(-count // 2), count // 2]
+    begun = tensors_in(folder / f"{name} begun by two fsdp")
+    for way in ("again", "of one", "of ddp"):
+        read = found[f"{name} {way} by two fsdp"]["read"]
+        assert read < 0.6 * sum(math.prod(kept.shape) for kept in begun.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", PARALLELS)
+def test_adapters_and_the_new_head_are_all_that_two_ranks_keep(parallel: str, found: dict[str, Any]) -> None:
+    tensors = tensors_in(found["folder"] / f"adapted by two {parallel}")
+    names = {name.removeprefix("weights.") for name in tensors if name.startswith("weights.")}
+    assert {name for name in names if not name.endswith((".A", ".B"))} == {"head.out.weight", "head.out.bias"}
+    assert any(name.endswith(".A") for name in names)
+
+
+@pytest.mark.slow
+def test_killed_in_a_save_every_checkpoint_is_whole_and_three_end_what_two_began(
+    found: dict[str, Any], straight: dict[str, list[float]], tmp_path: Path
+) -> None:
+    shutil.copytree(found["folder"] / "translator begun by two fsdp", tmp_path / "begun")
+    config = one_run("translator", found["folder"], parallel="fsdp", checkpoint_every=1)
+    (tmp_path / "cases.json").write_text(json.dumps([{"config": as_json(config), "dies": True}]))
+    done = torchrun(["-m", "tests.training.ranked", str(tmp_path)], 3, "--max-restarts=2")
+    assert done.returncode == 0, done.stderr[-6000:]
+    first, second, third = map(json.loads, (tmp_path / "starts.jsonl").read_text().splitlines())
+    begun = found["translator begun by two fsdp"]["step"]
+    assert (first["whole"][-1], first["left"]) == (f"step-{begun}", [])
+    assert second["whole"][-1] == f"step-{begun + 1}"
+    assert third["whole"][-1] == f"step-{begun + 2}"
+    assert third["left"] == [["checksums.json", *part_names(3), "state.json"]]
+    outs = [tmp_path / name for name in ("in peace", "killed")]
+    for out in outs:
+        assert log_of(out) == pytest.approx(straight["translator"], rel=TOLERANCE)
+    one, other = ((out / "last" / "model.safetensors").read_bytes() for out in outs)
+    assert one == other
+    snapshots.check(newest(outs[1]))
 
 
 RECIPE = """
