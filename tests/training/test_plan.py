@@ -1,5 +1,8 @@
 """The plan says what a run will be without touching it, and refuses what cannot fit before memory is taken."""
 
+import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,6 +27,7 @@ from clearhead.training.plan import (
     count_steps,
     free_in_container,
     make_plan,
+    measure,
     model_config,
     steps_between_saves,
 )
@@ -107,6 +111,65 @@ def test_parts_and_running_again_save_memory(tmp_path: Path) -> None:
     assert memory(recompute=True) < 0.8 * whole
     assert memory(batch_tokens=256) < 0.6 * whole
     assert memory(average="exponential") > whole
+
+
+def test_what_a_block_takes_when_it_runs_again_is_counted(tmp_path: Path) -> None:
+    """So running again saves the less the fewer blocks there are, and nothing where there is one."""
+    data = prepare(configured("language-model", tmp_path))
+
+    def passing(blocks: int, recompute: bool) -> int:
+        model = {"d": 96, "decoder_blocks": blocks}  # so that logits are little
+        config = configured("language-model", tmp_path, model, batch_tokens=1024, recompute=recompute)
+        return measure(config, data, build(model_config(config, data)), lambda needed: None)[2]
+
+    one, two, eight = (passing(n, True) / passing(n, False) for n in (1, 2, 8))
+    assert 0.85 < one < 1.2
+    assert 0.4 < two < 0.9
+    assert eight < 0.35
+
+
+PEAK = """
+import json, sys
+from clearhead.config.run import RunConfig
+from clearhead.data.batches import Position
+from clearhead.data.prepare import prepare
+from clearhead.models.build import build
+from clearhead.training.plan import measure, model_config
+from clearhead.training.trainer import Trainer
+
+config = RunConfig(**json.loads(sys.argv[1]))
+data = prepare(config)
+model = build(model_config(config, data))
+trainer = Trainer(config, data, model, 4)
+batch = trainer.batches.at(Position())
+trainer.update(batch.share(0, batch.rows))  # what libraries and optimizers keep is there
+open("/proc/self/clear_refs", "w").write("5")  # the peak begins anew
+
+def resident(name):
+    return next(1024 * int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name))
+
+before = resident("VmRSS")
+trainer.update(batch)
+peak = resident("VmHWM") - before
+print(json.dumps([peak, measure(config, data, model, lambda needed: None)[2]]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel of Linux")
+@pytest.mark.parametrize("recompute", [False, True])
+def test_a_step_takes_what_the_plan_says(recompute: bool, tmp_path: Path) -> None:
+    model = {"d": 128, "decoder_blocks": 4, "context": 64}
+    config = configured("language-model", tmp_path, model, batch_tokens=4096, recompute=recompute)
+    settings = config.model_dump_json(exclude_unset=True)
+    # Every tensor goes back to the system as it is freed, so that its own habits do not count.
+    environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "16384", "OMP_NUM_THREADS": "1"}
+    result = subprocess.run(
+        [sys.executable, "-c", PEAK, settings], capture_output=True, text=True, env=environment
+    )
+    assert result.returncode == 0, result.stderr
+    peak, planned = json.loads(result.stdout)
+    assert 0.7 * planned < peak < 1.1 * planned
 
 
 def test_a_batch_that_does_not_fit_is_refused_before_it_is_tried(

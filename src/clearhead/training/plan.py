@@ -11,12 +11,16 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
 
 from clearhead.config.model import ModelConfig
 from clearhead.config.run import RunConfig
@@ -200,10 +204,12 @@ def measure(
         for step in range(MEASURED_STEPS + 1):
             batch = trial.batches.at(Position(0, step % trial.batches.count(0))).to(trial.device)
             if step == 0:
-                with held:
+                with held, held.running_again():
                     trial.update(batch.share(0, batch.rows))
                 shares = min(ranks() * run.training.accumulate, batch.rows)
-                check(held.most * -(-batch.rows // shares))
+                rows = -(-batch.rows // shares)
+                held.again *= rows
+                check(held.most * rows)
             started = time.perf_counter()
             with held:
                 trial.update(batch)
@@ -214,36 +220,72 @@ def measure(
 
 
 class Held:
-    """Counts the most bytes that autograd keeps for a backward pass, inside a `with`; weights are not among them."""
+    """Counts the most bytes that a pass takes besides the weights, inside a `with`; `again` are those of a block.
+
+    Autograd keeps tensors for the backward pass. Where blocks keep only their input, the backward pass runs one
+    after the other again, and takes what that one keeps.
+    """
 
     def __init__(self, model: Model) -> None:
         self.weights = {rows_here(weight).untyped_storage().data_ptr() for weight in model.parameters()}
-        self.places: set[int] = set()
-        self.now = self.most = self.largest = 0
-        self.hooks = torch.autograd.graph.saved_tensors_hooks(self.keep, lambda X: X)
+        self.recomputed = [part for part in model.modules() if isinstance(part.forward, partial)]
+        self.kept = Kept(self.weights)
+        self.most = self.again = 0
+        self.hooks = saved_tensors_hooks(self.keep, lambda X: X)
         model.register_forward_pre_hook(lambda module, given: self.clear())
 
     def keep(self, X: torch.Tensor) -> torch.Tensor:
-        """Counts what is kept, once however often it is used."""
-        storage = X.untyped_storage()
-        place = storage.data_ptr()
-        if place not in self.places and place not in self.weights:
-            self.places.add(place)
-            self.now, self.largest = self.now + storage.nbytes(), max(self.largest, storage.nbytes())
-            # The largest, the logits as a rule, is there once more as such and once as a gradient.
-            self.most = max(self.most, self.now + 2 * self.largest)
+        """Counts what is kept, and what is there besides when it is most."""
+        self.kept.add(X)
+        self.most = max(self.most, self.kept.count + max(self.kept.in_use, self.again))
         return X
 
     def clear(self) -> None:
         """Begins a forward pass: what the last one kept is gone."""
-        self.places.clear()
-        self.now = self.largest = 0
+        self.kept = Kept(self.weights)
+
+    @contextmanager
+    def running_again(self) -> Iterator[None]:
+        """Runs every recomputed block once more as it is met, to see what it keeps."""
+        hooks = [part.register_forward_pre_hook(self.run, with_kwargs=True) for part in self.recomputed]
+        yield
+        for hook in hooks:
+            hook.remove()
+
+    def run(self, block: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """Runs a block as the backward pass will."""
+        inside, forward = Kept(self.weights), block.forward
+        assert isinstance(forward, partial)  # the first argument of `checkpoint` is what it runs again
+        with saved_tensors_hooks(inside.add, lambda X: X):
+            forward.args[0](*given, **named)
+        self.again = max(self.again, inside.count + inside.in_use)
 
     def __enter__(self) -> None:
         self.hooks.__enter__()
 
     def __exit__(self, *error: object) -> None:
         self.hooks.__exit__(*error)
+
+
+class Kept:
+    """Counts the bytes of tensors, each once however often it is used, and none in these places."""
+
+    def __init__(self, places: Collection[int]) -> None:
+        self.places = set(places)
+        self.count = self.largest = 0
+
+    @property
+    def in_use(self) -> int:
+        """What is there besides: the largest, the logits as a rule, once more as such and once as a gradient."""
+        return 2 * self.largest
+
+    def add(self, X: torch.Tensor) -> torch.Tensor:
+        """Counts a tensor."""
+        storage = X.untyped_storage()
+        if storage.data_ptr() not in self.places:
+            self.places.add(storage.data_ptr())
+            self.count, self.largest = self.count + storage.nbytes(), max(self.largest, storage.nbytes())
+        return X
 
 
 def free_memory(device: str = "cpu") -> int:
