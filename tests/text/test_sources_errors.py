@@ -18,7 +18,7 @@ from clearhead.errors import ConfigError, DataError
 from clearhead.text.examples import Example, Kind, Labelled, Pair, Text
 from clearhead.text.sources import Reader, read
 
-SKIP = 'Or set data.on_error = "skip" to leave out such lines and list them.'
+SKIP = 'Or set data.on_error = "skip" to leave out such {} and list them.'
 
 
 def parquet(**columns: list[Any]) -> bytes:
@@ -203,8 +203,9 @@ def test_a_bad_file_stops_the_pass_and_says_where(tmp_path: Path, case: Case) ->
     expected = re.escape(message).replace(r"\\d\+", r"\d+")
     assert re.match(re.escape(str(path)) + expected, first)
     assert first.endswith(".")
-    assert advice.endswith(SKIP)
-    assert len(advice) > len(SKIP) + 5
+    skip = SKIP.format("lines" if re.search(r", line \d", first) else "files")
+    assert advice.endswith(skip)
+    assert len(advice) > len(skip) + 5
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])

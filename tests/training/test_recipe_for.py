@@ -228,6 +228,21 @@ def test_sequences_of_dna_are_cut_into_letters(tmp_path: Path) -> None:
     assert config.tokenizer.kind == "dna"
 
 
+def test_a_few_letters_are_no_dna(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a cat")
+    assert recipe_for("language-model", [str(tmp_path / "a.txt")])[0].tokenizer.kind == "byte"
+    (tmp_path / "a.txt").write_text("a")
+    config, reasons = recipe_for("language-model", [str(tmp_path / "a.txt")])
+    assert config.tokenizer.kind == "byte"
+    assert any("too little to hold any of it out (1 character)" in reason for reason in reasons)
+
+
+def test_blanks_alone_teach_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\n\n  \n")
+    with pytest.raises(DataError, match=r"nothing to learn from in .*a.txt: there are only blanks"):
+        recipe_for("language-model", [str(tmp_path / "a.txt")])
+
+
 def test_letters_outside_ascii_are_characters_and_not_bytes(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Все счастливые семьи похожи друг на друга.\n" * 100, encoding="utf-8")
     config, _ = recipe_for("language-model", [str(tmp_path / "a.txt")])

@@ -13,7 +13,7 @@ from clearhead.config.data import OnError
 from clearhead.errors import DataError
 
 LISTED = 20
-SKIP = 'Or set data.on_error = "skip" to leave out such lines and list them.'
+SKIP = 'Or set data.on_error = "skip" to leave out such {} and list them.'
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,5 +74,5 @@ class Tally:
         """Stop at a line that cannot be read, or count it, as the recipe says."""
         problem = Problem(place, message)
         if self.on_error == "stop":
-            raise DataError(f"{problem}.\n{advice} {SKIP}")
+            raise DataError(f"{problem}.\n{advice} {SKIP.format('lines' if place.line else 'files')}")
         self.problems.add(problem, lost)

@@ -122,4 +122,4 @@ class Reader:
             was_kept = True
         if tally.examples + tally.held_out == given and tally.problems.count == faults:
             fault = "is empty" if tally.lines == lines else "gives no example: all is blank or passed over"
-            tally.problem(Place(name, 0), fault, "Fill it, or take it out of the list.")
+            tally.problem(Place(name, 0), fault, "Fill it, or leave it out.")

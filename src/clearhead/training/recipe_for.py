@@ -181,7 +181,10 @@ def hold_out(choices: Choices, task: Task, survey: Survey) -> None:
     seeds = (seed for seed in SEEDS if is_fair(survey, share, has_test, seed))
     seed = next(seeds, None) if survey.is_whole else 1
     if seed is None:
-        choices.choose("there is too little to hold any of it out", data__validation=0.0)
+        choices.choose(
+            f"too little to hold any of it out ({survey.amount}), so nothing will tell how good the model is",
+            data__validation=0.0,
+        )
         return
     chosen: dict[str, Any] = {"data__validation": share}
     chosen |= {"data__test": share} if has_test else {}
@@ -214,7 +217,7 @@ def is_fair(survey: Survey, share: float, has_test: bool, seed: int) -> bool:
 
 def cut_text(choices: Choices, task: Task, survey: Survey) -> None:
     """Chooses the tokenizer: the more text, the larger the pieces that can be learned."""
-    amount = f"{survey.characters:,} characters"
+    amount = survey.amount
     if survey.is_dna and task != "translate":
         choices.choose("the letters are A, C, G, T and N", tokenizer__kind="dna")
     elif survey.characters < FEW_CHARACTERS and task != "classify":
@@ -273,7 +276,7 @@ class Sizing:
         d, blocks = min(filled[-1] if filled else SIZES[0], taught[-1] if taught else SIZES[0])
         reason = f"as much as {self.machine.name} can teach in {self.machine.minutes:g} minutes"
         if not filled or (taught and filled[-1] < taught[-1]):
-            reason = f"as much as {self.survey.characters:,} characters can fill"
+            reason = f"as much as {self.survey.amount} can fill"
         names = STACKS.get(self.task, ("encoder_blocks",))
         self.choices.choose(reason, model__d=d, **{f"model__{name}": blocks for name in names})
         d = self.choices.get("model.d")

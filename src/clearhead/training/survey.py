@@ -25,7 +25,7 @@ from clearhead.text.sources import read
 SAMPLE_CHARACTERS = 4_000_000
 PACKED = 3.5  # how much larger text is than its .gz, about
 MOST_ROWS, ROWS = 20_000, 200  # of a table that are read, and from which its columns are guessed
-DNA = set("ACGTNacgtn\n")
+DNA, FEWEST_LETTERS = set("ACGTNacgtn\n"), 20
 
 
 @dataclass
@@ -54,6 +54,11 @@ class Survey:
         """Characters in all the data, of sources and targets, about."""
         return round(sum(map(sum, map(lengths_of, self.examples))) / self.share)
 
+    @property
+    def amount(self) -> str:
+        """The same in words."""
+        return f"{self.characters:,} character{'s' * (self.characters != 1)}"
+
     def quantile(self, share: float) -> int:
         """The length in characters that this share of the texts does not exceed, sources and targets alike."""
         lengths = sorted(max(lengths_of(example)) for example in self.examples)
@@ -67,8 +72,10 @@ class Survey:
 
     @property
     def is_dna(self) -> bool:
-        """Whether the texts are sequences of the letters A, C, G, T and N."""
-        return all(DNA.issuperset(text) for example in self.examples[:50] for text in texts_of(example))
+        """Whether the texts are sequences of the letters A, C, G, T and N; a few letters may be anything."""
+        return self.characters >= FEWEST_LETTERS and all(
+            DNA.issuperset(text) for example in self.examples[:50] for text in texts_of(example)
+        )
 
 
 def texts_of(example: Example) -> tuple[str, ...]:
@@ -93,8 +100,11 @@ def survey_of(data: DataConfig, kind: Kind) -> Survey:
         if characters >= SAMPLE_CHARACTERS and reader.paths:
             whole = max(size, sum(map(size_of, reader.paths)))
             return Survey(examples, max(1e-9, size / whole) if whole > size else 1.0)
-    if not examples:
-        raise DataError(f"There is nothing to learn from in {', '.join(reader.names)}.")
+    if not any(text.strip() for example in examples for text in texts_of(example)):
+        what = "there are only blanks" if examples else "there are no examples"
+        raise DataError(
+            f"There is nothing to learn from in {', '.join(reader.names)}: {what}.\nName other files."
+        )
     return Survey(examples, 1.0)
 
 
