@@ -257,8 +257,13 @@ def test_a_split_that_is_not_there_is_said(tmp_path: Path) -> None:
     prepared = prepare(
         run_of("language-model", DataConfig(train=write(tmp_path / "a.txt", NEWS), validation=0.0))
     )
-    with pytest.raises(DataError, match=r"There are no examples for test\. Name a source in data\.test"):
+    with pytest.raises(DataError, match=r"There are no examples for test\.\nName a source in data\.test"):
         prepared.batches("test", 100)
+    tiny = prepare(run_of("language-model", DataConfig(train=write(tmp_path / "b.txt", ["one line"]))))
+    with pytest.raises(
+        DataError, match=r"the share 0\.02 of so little data holds none\.\nName a larger share"
+    ):
+        tiny.batches("validation", 100)
 
 
 def test_settings_that_cannot_work_are_refused(tmp_path: Path) -> None:

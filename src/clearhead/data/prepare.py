@@ -167,7 +167,12 @@ class Prepared:
         """The batches of a split; `batch_tokens` is how many tokens, padding included, the model is given."""
         shards = self.splits.get(split)
         if shards is None or not shards.examples:
-            raise DataError(f"There are no examples for {split}. Name a source in data.{split}, or a share.")
+            share = self.run.data.shares.get(split)
+            cause = "" if share is None else f": the share {share:g} of so little data holds none"
+            advice = "Name a source" if share is None else "Name a larger share"
+            raise DataError(
+                f"There are no examples for {split}{cause}.\n{advice} in data.{split}, or 0 for none."
+            )
         collate = self._collate(shards, seed)
         return Batches(self._plan(shards, collate, batch_tokens, seed, shuffle), collate)
 

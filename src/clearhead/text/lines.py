@@ -162,5 +162,5 @@ class Lines:
         self.problem(
             number,
             f"byte {error.object[error.start]:#04x} at column {error.start + 1} is not UTF-8",
-            "Convert the file, for example: iconv -f LATIN1 -t UTF-8 OLD > NEW.",
+            "Is this a text file? Then convert it, for example: iconv -f LATIN1 -t UTF-8 OLD > NEW.",
         )
