@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainValidator, field_validator, model_validator
 
-from clearhead.config.settings import Settings
+from clearhead.config.settings import Settings, listed
 from clearhead.errors import ConfigError
 
 Format = Literal["txt", "jsonl", "csv", "tsv", "parquet", "po", "fasta"]
@@ -68,11 +68,6 @@ def check_source_or_share(value: Any) -> Any:
             raise ValueError("a share should be 0 or more and less than 1")
         return float(value)
     return None if value is None else check_source(value)
-
-
-def listed(value: Any) -> Any:
-    """One column as a list of one."""
-    return (value,) if isinstance(value, str | int) else value
 
 
 Files = str | tuple[str, ...]

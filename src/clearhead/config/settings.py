@@ -14,8 +14,8 @@ from clearhead.errors import ConfigError, suggest
 
 
 def listed(value: Any) -> Any:
-    """One text as a list of one, for settings that take several."""
-    return (value,) if isinstance(value, str) else value
+    """One text or number as a list of one, for settings that take several."""
+    return (value,) if isinstance(value, str | int) else value
 
 
 class Settings(BaseModel):
