@@ -250,6 +250,17 @@ def test_a_stop_before_the_first_step_is_a_stop(tmp_path: Path) -> None:
     assert [path.name for path in (run.out / "checkpoints").iterdir()] == ["step-0"]
 
 
+def test_the_recipe_finds_the_data_from_wherever_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = small_config("classify", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    run = make_run(config.replace(data=config.data.replace(train="d.tsv")), Path("run"))
+    next(iter(run.train()))
+    assert RunConfig.read("run/recipe.toml").data == config.data
+    assert list(make_run(RunConfig.read("run/recipe.toml"), Path("run")).train(resume=True))
+
+
 def test_the_interval_of_the_plan_stands_in_the_recipe(tmp_path: Path) -> None:
     run = small_run("translate", tmp_path, checkpoint_every=None)
     next(iter(run.train()))

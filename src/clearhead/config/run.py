@@ -84,6 +84,12 @@ class RunConfig(Settings):
             override(table, setting, anchor(value, Path.cwd()) if setting.path in PATHS else value)
         return table
 
+    def anchored(self, folder: Path) -> Self:
+        """The same run, with the relative paths of its data taken from a folder."""
+        stated = self.data.given()
+        paths = {key: anchor(stated[key], folder) for _, key in PATHS if key in stated}
+        return self.replace(data=self.data.replace(**paths))
+
     def write(self, path: str | Path, complete: bool = False) -> None:
         """Write the recipe of this run: what was stated, or, when complete, all settings."""
         Path(path).write_text(self.to_toml(complete), encoding="utf-8")

@@ -358,7 +358,7 @@ def as_long_as(begun: RunConfig, config: RunConfig) -> RunConfig:
 
 def make_run(config: RunConfig, out: Path, progress: Listener = unheard) -> Run:
     """Prepares the data, builds the model and makes the plan; nothing is written yet."""
-    start = begin(config, out)
+    start = begin(config.anchored(Path.cwd()), out)  # the recipe of the run lies elsewhere
     config = start.config
     with one_ahead():
         data = prepare(config, progress, start.tokenizers)
