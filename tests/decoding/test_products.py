@@ -1,5 +1,8 @@
 """Every order of a matrix gives the same product."""
 
+import os
+import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import get_args
 
@@ -60,6 +63,32 @@ def test_where_nothing_can_be_compiled_pytorch_multiplies(monkeypatch: pytest.Mo
     monkeypatch.setattr(products, "row_kernel", lambda: None)
     W, X = some(4, 3), some(1, 3)
     assert torch.equal(product(W, None, "for a row")(X), F.linear(X, W))
+
+
+def test_a_child_process_multiplies_too() -> None:
+    """The threads of the kernel end at a fork, and using them again would end the child."""
+    multiplied, X = product(some(7, 3), None, "for a row"), some(1, 3)
+    expected = multiplied(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # forks of processes with threads
+        child = os.fork()
+    if not child:
+        os._exit(0 if torch.allclose(multiplied(X), expected, atol=TOLERANCE) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_numbers_of_autocast_are_left_to_pytorch() -> None:
+    multiplied = product(some(4, 3), None, "for a row")
+    with torch.autocast("cpu", torch.bfloat16):
+        assert multiplied(some(1, 3).bfloat16()).dtype == torch.bfloat16
+
+
+def test_a_compiler_that_fails_is_told_and_done_without(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "clearhead.decoding.kernels.row", None)
+    assert row_kernel.__wrapped__() is None
+    assert "could not be compiled" in caplog.text
 
 
 def test_the_number_of_threads_changes_no_bit_and_threads_may_call_at_once() -> None:

@@ -6,6 +6,7 @@ comes with PyTorch, is faster (1.3 to 2.2 × with 8 rows). The kernel must be co
 much time as some dozen products: both are for matrices that are used again and again.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Literal
@@ -14,10 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+log = logging.getLogger(__name__)
+
 Product = Callable[[Tensor], Tensor]  # (b, d_in) -> (b, d_out)
-Order = Literal[
-    "own", "for a row", "for rows"
-]  # how the numbers of a matrix lie; all serve any number of rows
+# How a matrix is made ready; each way serves any number of rows.
+Order = Literal["own", "for a row", "for rows"]
 
 
 def product_of(*matrices: nn.Module, order: Order) -> Product:
@@ -41,10 +43,11 @@ def product(W: Tensor, b: Tensor | None, order: Order) -> Product:
 
 @cache
 def row_kernel() -> Callable[[Tensor, Tensor | None], Product] | None:
-    """The compiled product with one row, where numba finds threads and a place to keep it."""
+    """The compiled product with one row, where numba can compile it and has threads."""
     try:
         from clearhead.decoding.kernels.row import product_with_row
-    except (ImportError, ValueError, RuntimeError):
+    except Exception:  # whatever is wrong with the compiler, PyTorch can multiply
+        log.warning("The kernel for one row could not be compiled; decoding is slower.", exc_info=True)
         return None
     return product_with_row
 
