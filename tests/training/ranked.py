@@ -25,7 +25,7 @@ from clearhead.models.build import build
 from clearhead.training import snapshots
 from clearhead.training.distributed import is_first, joined, rank, ranks, told_by_first
 from clearhead.training.optimizers import Muon
-from clearhead.training.parts import Kept, write_part
+from clearhead.training.parts import OnDisk, write_part
 from clearhead.training.plan import model_config
 from clearhead.training.runs import make_run
 from clearhead.training.shares import whole
@@ -68,18 +68,18 @@ def run(config: RunConfig, out: Path, begun: Path | None, stops: bool) -> dict[s
 @contextmanager
 def counted() -> Iterator[list[int]]:
     """How many numbers this rank reads of checkpoints, beside random states."""
-    read, get = [], Kept.__getitem__
+    read, get = [], OnDisk.__getitem__
 
-    def count(kept: Kept, rows: slice | EllipsisType) -> Tensor:
+    def count(kept: OnDisk, rows: slice | EllipsisType) -> Tensor:
         found = get(kept, rows)
         read.append(found.numel() * found.is_floating_point())
         return found
 
-    Kept.__getitem__ = count  # type: ignore[method-assign]
+    OnDisk.__getitem__ = count  # type: ignore[method-assign]
     try:
         yield read
     finally:
-        Kept.__getitem__ = get  # type: ignore[method-assign]
+        OnDisk.__getitem__ = get  # type: ignore[method-assign]
 
 
 def die() -> NoReturn:

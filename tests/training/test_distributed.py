@@ -20,7 +20,7 @@ from clearhead.training import snapshots
 from clearhead.training.distributed import joined, one_ahead, rank, ranks, told_by_first
 from clearhead.training.history import read_log
 from clearhead.training.optimizers import orthogonal
-from clearhead.training.parts import Kept, part_names
+from clearhead.training.parts import OnDisk, part_names
 from clearhead.training.runs import make_run
 from clearhead.training.shares import of_all, placed, shared_out, total, whole
 from tests.training.ranked import SHAPES, STOP, learned
@@ -236,7 +236,7 @@ def newest(out: Path) -> Path:
     return snapshots.snapshots(out / "checkpoints")[-1]
 
 
-def tensors_in(out: Path) -> dict[str, Kept]:
+def tensors_in(out: Path) -> dict[str, OnDisk]:
     """What the newest checkpoint keeps, beside random states."""
     kept = snapshots.read(newest(out))[1]
     return {name: tensor for name, tensor in kept.items() if not name.startswith("random")}

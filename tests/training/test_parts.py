@@ -103,6 +103,18 @@ def test_a_part_holds_the_rows_of_its_rank_and_no_others(tmp_path: Path) -> None
     snapshots.check(place)
 
 
+def test_parts_on_disks_that_are_not_shared_make_no_checkpoint(tmp_path: Path) -> None:
+    def elsewhere(team: Team) -> Path:
+        folder = tmp_path / f"machine {team.number}"
+        return snapshots.write(folder, FACTS | {"step": 1}, {"X": rows(X, team.number, 2)}, 2, team)
+
+    error, _ = all_do(2, elsewhere)
+    assert isinstance(error, TrainingError)
+    assert "state-2-of-2.safetensors" in str(error)
+    assert "on a disk that they share" in str(error)
+    assert not snapshots.snapshots(tmp_path / "machine 0")
+
+
 DAMAGES: dict[str, Callable[[Path], Any]] = {
     "missing": Path.unlink,
     "cut": cut,

@@ -272,6 +272,33 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
         snapshots.restore_newest(place.parent, trainer)
 
 
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("weights.", None),
+        ("weights.", torch.ones(1, 1)),  # would be broadcast
+        ("optimizer.", torch.ones(3)),
+        ("random.", torch.ones(1, 3, dtype=torch.uint8)),
+    ],
+)
+def test_right_checksums_of_wrong_contents_are_refused(
+    kind: str, value: torch.Tensor | None, tmp_path: Path
+) -> None:
+    trainer = make_trainer("translate", tmp_path)
+    place, _ = train_until(trainer, 2, tmp_path / "checkpoints")
+    facts, tensors = snapshots.read(place)
+    whole = {key: kept[...] for key, kept in tensors.items()}
+    name = next(key for key, tensor in whole.items() if key.startswith(kind) and tensor.ndim == 2)
+    if value is None:
+        del whole[name]
+    else:
+        whole[name] = value
+    place = snapshots.write(tmp_path / "wrong", facts, whole, 1)
+    snapshots.check(place)
+    with pytest.raises(CheckpointError, match="is not a checkpoint as clearhead writes them"):
+        restore(place, trainer)
+
+
 # What changed around a run is noticed.
 
 

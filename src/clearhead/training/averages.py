@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.config.training import TrainingConfig
-from clearhead.training.parts import Kept
+from clearhead.training.parts import OnDisk
 from clearhead.training.shares import placed, rows_here
 
 Weights = list[Tensor]
@@ -39,7 +39,7 @@ class NoAverage:
         """What a checkpoint keeps."""
         return {}
 
-    def restore(self, state: Mapping[str, Tensor | Kept]) -> None:
+    def restore(self, state: Mapping[str, Tensor | OnDisk]) -> None:
         """Takes up what a checkpoint has kept."""
 
     @contextmanager
@@ -79,7 +79,7 @@ class Exponential(NoAverage):
         kept = {f"exponential.{i}": weight for i, weight in enumerate(self.average)}
         return kept | {"exponential.steps": torch.tensor([self.steps])}
 
-    def restore(self, state: Mapping[str, Tensor | Kept]) -> None:
+    def restore(self, state: Mapping[str, Tensor | OnDisk]) -> None:
         """Takes up what a checkpoint has kept."""
         self.steps = int(state["exponential.steps"][...])
         kept = [placed(state[f"exponential.{i}"], mean) for i, mean in enumerate(self.average)]
@@ -111,7 +111,7 @@ class Last(NoAverage):
             f"last.{k}.{i}": weight for k, weights in enumerate(self.kept) for i, weight in enumerate(weights)
         }
 
-    def restore(self, state: Mapping[str, Tensor | Kept]) -> None:
+    def restore(self, state: Mapping[str, Tensor | OnDisk]) -> None:
         """Takes up what a checkpoint has kept."""
         versions = 1 + max(
             (int(name.split(".")[1]) for name in state if name.startswith("last.")), default=-1

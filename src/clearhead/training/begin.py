@@ -170,9 +170,8 @@ def begun_from(given: ModelConfig, stated: ModelConfig, task: Task) -> ModelConf
             f"Start from a model of shape {' or '.join(SHAPES[task])}, or leave training.init_from out."
         )
     settings = encoder_of(given) if given.shape == "encoder-decoder" and task != "translate" else given
-    own: dict[str, Any] = {
-        "attention_dropout": 0.0
-    }  # which leaves the fused kernel, so it has to be asked for
+    # Dropout of the weights leaves the fused kernel, so it has to be asked for.
+    own: dict[str, Any] = {"attention_dropout": 0.0}
     if settings.shape == "decoder" and settings.head != "classifier":
         own["pool"] = "last"  # the only token that has seen all others
     own |= {key: getattr(stated, key) for key in OWN if key in stated.model_fields_set}

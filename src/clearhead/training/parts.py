@@ -34,17 +34,17 @@ def write_part(path: Path, tensors: dict[str, Tensor]) -> str:
     return checksum(path)
 
 
-def read_parts(folder: Path, count: int) -> dict[str, "Kept"]:
+def read_parts(folder: Path, count: int) -> dict[str, "OnDisk"]:
     """All tensors of so many parts, by name; nothing of them is read yet."""
-    tensors: dict[str, Kept] = {}
+    tensors: dict[str, OnDisk] = {}
     for name in part_names(count):
         file: Any = safe_open(folder / name, framework="pt")
         for key in file.keys():  # noqa: SIM118
-            tensors.setdefault(key, Kept()).pieces.append(file.get_slice(key))
+            tensors.setdefault(key, OnDisk()).pieces.append(file.get_slice(key))
     return tensors
 
 
-class Kept:
+class OnDisk:
     """A tensor on disk: only the rows that are asked for are read, whichever files they are in."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ def holds_run(folder: Path) -> bool:
 def is_taken(folder: Path) -> bool:
     """Whether something stands there already; half a recipe, of a run killed as it began, is nothing."""
     if not folder.is_dir():
-        return folder.exists()
+        return folder.exists() or folder.is_symlink()
     return any(not is_half_written(path, RECIPE) for path in folder.iterdir())
 
 

@@ -25,6 +25,7 @@ import torch
 from clearhead import checkpoint as folder
 from clearhead.checkpoint import Checkpoint
 from clearhead.config.run import RunConfig
+from clearhead.config.training import TrainingConfig
 from clearhead.data.prepare import Prepared, prepare
 from clearhead.data.progress import Listener, unheard
 from clearhead.decoding.generate import Generator, Task
@@ -155,7 +156,7 @@ class Run:
         trainer = self.make_trainer(resume)
         if resume and not trainer.step:
             self.check_unbegun(trainer)
-        if before is not None:
+        if before is not None and trainer.step < trainer.steps:
             self.tell_changes(before, trainer.step)
         self.history = cut_log(self.out / LOG, trainer.step if resume else -1)
         return trainer
@@ -347,13 +348,13 @@ SAMPLERS: dict[str, Callable[[Run, int], list[Any]]] = {
 def as_long_as(begun: RunConfig, config: RunConfig) -> RunConfig:
     """A recipe to go on with, where it says no steps with those that the plan has made of its epochs or minutes."""
     given, stored = config.training, begun.training
-    planned = {
-        "steps": given.steps or stored.steps,
-        "epochs": None,
-        "minutes": None,
-        "checkpoint_every": given.checkpoint_every or stored.checkpoint_every,
-    }
-    return config.replace(training=given.replace(**planned))
+    every = given.checkpoint_every or stored.checkpoint_every
+    return config.replace(training=counted(given, given.steps or stored.steps, every))
+
+
+def counted(training: TrainingConfig, steps: int | None, checkpoint_every: int | None) -> TrainingConfig:
+    """Settings in steps, whatever they were in."""
+    return training.replace(steps=steps, epochs=None, minutes=None, checkpoint_every=checkpoint_every)
 
 
 def make_run(config: RunConfig, out: Path, progress: Listener = unheard) -> Run:
@@ -367,11 +368,6 @@ def make_run(config: RunConfig, out: Path, progress: Listener = unheard) -> Run:
     model = build(settings, config.training.seed)
     start.enter(model, data)
     plan = make_plan(config, data, model, out)
-    planned = {
-        "steps": plan.steps,
-        "epochs": None,
-        "minutes": None,
-        "checkpoint_every": plan.checkpoint_every,
-    }
-    config = config.replace(model=settings, training=config.training.replace(**planned))
+    training = counted(config.training, plan.steps, plan.checkpoint_every)
+    config = config.replace(model=settings, training=training)
     return Run(config, data, model, plan, out, start.notes)

@@ -74,9 +74,7 @@ class Saver:
     ) -> None:
         if kind is None:
             self.wait()
-        elif self.writer is not None and not issubclass(
-            kind, KeyboardInterrupt
-        ):  # who interrupts is in a hurry
+        elif self.writer is not None and kind is not KeyboardInterrupt:  # who interrupts is in a hurry
             self.writer.join()
 
 

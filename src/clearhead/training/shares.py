@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from clearhead.training.distributed import rank, ranks
-from clearhead.training.parts import Kept
+from clearhead.training.parts import OnDisk
 
 if TYPE_CHECKING:  # takes more than a second to import, and a process by itself never needs it
     from torch.distributed.tensor import DTensor
@@ -50,7 +50,7 @@ def rows_here(tensor: Tensor) -> Tensor:
     return cast("DTensor", tensor).to_local() if is_sharded(tensor) else tensor
 
 
-def placed(value: Tensor | Kept, like: Tensor) -> Tensor:
+def placed(value: Tensor | OnDisk, like: Tensor) -> Tensor:
     """A copy of a tensor that is there in full, kept as another one is: on its device, and only this rank's rows."""
     if not is_sharded(like) or value.shape != like.shape:
         return value[...].to(like.device, copy=True)

@@ -13,24 +13,25 @@ they are the same. `write` is the whole of a safe save, `restore_newest` the who
 import json
 import logging
 import math
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from clearhead import __version__
 from clearhead.checkpoint import read_json, some
 from clearhead.data.batches import Position
 from clearhead.data.cache import checksum, key_of
-from clearhead.errors import CheckpointError
+from clearhead.errors import CheckpointError, TrainingError
 from clearhead.storage import remove_whole, taking_place
 from clearhead.training.distributed import rank, ranks, told_by_first
-from clearhead.training.parts import Kept, part_names, read_parts, write_part
+from clearhead.training.parts import OnDisk, part_names, read_parts, write_part
 from clearhead.training.shares import of_all, placed, whole
 from clearhead.training.teams import Team
 from clearhead.training.trainer import Trainer, pick_precision, should_compile
@@ -61,10 +62,20 @@ def write(
     with taking_place(new, place) if is_leading else nullcontext():  # flushes the folder, and renames it
         sums = team.each(lambda: write_part(new / parts[team.number], tensors))
         if is_leading:
+            check_seen(new, parts)
             write_facts(new, facts | {"parts": team.size}, dict(zip(parts, sums, strict=True)))
     for old in superseded(folder, facts["step"], keep) if is_leading else ():
         remove_whole(old)
     return place
+
+
+def check_seen(place: Path, parts: list[str]) -> None:
+    """Refuses parts that others have written where the first rank does not see them."""
+    if missing := [name for name in parts if not (place / name).is_file()]:
+        raise TrainingError(
+            f"{some(missing)} of a checkpoint is not in {place.parent}, though its rank has written it.\n"
+            "All machines must have the run folder at the same place, on a disk that they share: name such an --out."
+        )
 
 
 def write_facts(place: Path, facts: Facts, sums: dict[str, str]) -> None:
@@ -150,7 +161,7 @@ def check_file(path: Path, sums: dict[str, str]) -> None:
         raise ValueError(f"{path.name} is not as it was written")
 
 
-def read(place: Path) -> tuple[Facts, dict[str, Kept]]:
+def read(place: Path) -> tuple[Facts, dict[str, OnDisk]]:
     """The facts and tensors of a snapshot; of the tensors nothing is read yet."""
     facts = read_json(place / FACTS)
     if facts.get("format") != FORMAT:
@@ -158,17 +169,31 @@ def read(place: Path) -> tuple[Facts, dict[str, Kept]]:
             f"{place} has format {facts.get('format')}, but this version reads format {FORMAT}.\n"
             "Go on with the version of clearhead that wrote it."
         )
-    return facts, read_parts(place, facts["parts"])
+    with readable(place):
+        return facts, read_parts(place, facts["parts"])
 
 
-def restore(place: Path, facts: Facts, tensors: Mapping[str, Kept], trainer: Trainer) -> None:
+@contextmanager
+def readable(place: Path) -> Iterator[None]:
+    """Says which snapshot is not what a run writes, though its checksums are right."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, IndexError, RuntimeError, SafetensorError) as error:
+        raise CheckpointError(
+            f"{place} is not a checkpoint as clearhead writes them: {error!r}.\n"
+            "Remove it to go on from the one before."
+        ) from None
+
+
+def restore(place: Path, facts: Facts, tensors: Mapping[str, OnDisk], trainer: Trainer) -> None:
     """Puts a trainer where a snapshot was taken; one of another run is refused before anything is changed."""
     check_same(place, facts["run"], identity(trainer))
     if trainer.training.threads is None:
         torch.set_num_threads(facts["surroundings"]["threads"])
     compare(facts["surroundings"], surroundings(trainer))
-    put_back(tensors, trainer)
-    trainer.position = Position(*facts["position"])
+    with readable(place):
+        put_back(tensors, trainer)
+        trainer.position = Position(*facts["position"])
     for name in COUNTS:
         setattr(trainer, name, facts[name])
     trainer.best_loss = math.inf if facts["best_loss"] is None else facts["best_loss"]
@@ -294,17 +319,19 @@ def tensors_of(trainer: Trainer) -> dict[str, Tensor]:
     return tensors
 
 
-def put_back(tensors: Mapping[str, Kept], trainer: Trainer) -> None:
+def put_back(tensors: Mapping[str, OnDisk], trainer: Trainer) -> None:
     """The reverse of `tensors_of`, for any number of ranks: each reads only its rows."""
     names = {}
     with torch.no_grad():
         for name, weight in learning(trainer.model).items():
-            weight.copy_(placed(tensors[f"weights.{name}"], weight))
+            weight.copy_(placed(of_shape(tensors[f"weights.{name}"], weight), weight))
             names[id(weight)] = name
     for number, optimizer in enumerate(trainer.optimizers):
         for weight in (weight for group in optimizer.param_groups for weight in group["params"]):
             kept = below(f"optimizer.{number}.{names[id(weight)]}.", tensors)
-            optimizer.state[weight] = {key: placed(value, weight) for key, value in kept.items()}
+            optimizer.state[weight] = {
+                key: placed(of_shape(value, weight), weight) for key, value in kept.items()
+            }
     trainer.average.restore(below("average.", tensors))
     if rank() < tensors["random.cpu"].shape[0]:  # a rank that was not there before begins with its own seed
         mine = slice(rank(), rank() + 1)
@@ -313,12 +340,19 @@ def put_back(tensors: Mapping[str, Kept], trainer: Trainer) -> None:
             torch.cuda.set_rng_state(tensors["random.cuda"][mine].clone()[0], trainer.device)
 
 
+def of_shape(tensor: OnDisk, weight: Tensor) -> OnDisk:
+    """What is kept of a weight, if it has its shape or is one number, as a count of steps is."""
+    if tuple(tensor.shape) not in (tuple(weight.shape), ()):
+        raise ValueError(f"a tensor of shape {tensor.shape} for a weight of {tuple(weight.shape)}")
+    return tensor
+
+
 def learning(model: nn.Module) -> dict[str, nn.Parameter]:
     """The weights that learn, by name."""
     return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
 
 
-def below(prefix: str, tensors: Mapping[str, Kept]) -> dict[str, Kept]:
+def below(prefix: str, tensors: Mapping[str, OnDisk]) -> dict[str, OnDisk]:
     """The tensors whose names begin so, by the rest of their names."""
     return {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
 
