@@ -15,6 +15,7 @@ SOURCES = Path(__file__).resolve().parent.parent / "src" / "clearhead"
 # Each part may import what its row names, and what those may.
 TABLE: dict[str, list[str]] = {
     "errors": [],
+    "machine": [],
     "config": ["errors"],
     "storage": ["errors"],
     "text": ["config", "storage"],
@@ -28,11 +29,11 @@ TABLE: dict[str, list[str]] = {
     "vectors": ["decoding"],
     "training": ["inspection", "exchange"],
     "api": ["training", "vectors"],
-    "__init__": ["api"],
+    "__init__": ["api", "machine"],
     "serving": ["__init__"],
     "cli": ["serving"],
 }
-WITHOUT_TORCH = ["errors", "config", "storage", "text"]
+WITHOUT_TORCH = ["errors", "machine", "config", "storage", "text"]
 # --8<-- [end:table]
 
 

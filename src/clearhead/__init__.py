@@ -5,11 +5,15 @@ Importing the package is instant: PyTorch is loaded when a name that needs it is
 
 from typing import TYPE_CHECKING
 
+from clearhead.machine import settle
+
 if TYPE_CHECKING:
     from clearhead.api import Model, load, train
 
 __all__ = ["Model", "__version__", "load", "train"]
 __version__ = "0.1.0"
+
+settle()
 
 
 def __getattr__(name: str) -> object:
