@@ -15,7 +15,7 @@ from torch import Tensor
 
 from clearhead.config.training import TrainingConfig
 from clearhead.data.batches import Batch, Position
-from clearhead.errors import TrainingError
+from clearhead.errors import ConfigError, TrainingError
 from clearhead.training import trainer as module
 from clearhead.training.losses import logits_of, loss_of
 from clearhead.training.trainer import (
@@ -541,3 +541,9 @@ def test_auto_takes_the_first_device_that_is_there(
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
     assert pick_device("auto").type == expected
     assert pick_device("cpu").type == "cpu"
+    for name, is_here in (("cuda", cuda), ("mps", mps)):
+        if is_here:
+            assert pick_device(name).type == name
+        else:
+            with pytest.raises(ConfigError, match=f"training.device = '{name}', but PyTorch finds no such"):
+                pick_device(name)

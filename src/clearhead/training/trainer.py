@@ -21,7 +21,7 @@ from clearhead.config.training import TrainingConfig
 from clearhead.data.batches import Batch, Batches, Position
 from clearhead.data.loader import Loader
 from clearhead.data.prepare import Prepared
-from clearhead.errors import TrainingError
+from clearhead.errors import ConfigError, TrainingError
 from clearhead.models.build import Model
 from clearhead.models.stack import Stack
 from clearhead.training.adapters import merged
@@ -309,11 +309,16 @@ def validate(
 
 def pick_device(name: str) -> torch.device:
     """The device of this name; auto takes the first of cuda, mps and cpu that is there."""
-    if name != "auto":
-        return torch.device(name)
-    if torch.cuda.is_available():
-        return torch.device("cuda")
-    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    is_here = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    if not is_here.get(name, True):
+        raise ConfigError(
+            f"training.device = '{name}', but PyTorch finds no such device here.\nUse 'auto' or 'cpu'."
+        )
+    return torch.device(next(device for device in is_here if is_here[device]) if name == "auto" else name)
 
 
 def pick_precision(training: TrainingConfig, device: torch.device) -> str:
