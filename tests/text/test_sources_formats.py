@@ -74,6 +74,16 @@ def test_pieces_of_a_long_book_are_near_the_size_asked_for(folder: Path, parts: 
     assert all(len(piece.text) >= 120 for piece in pieces[:-1] if isinstance(piece, Text))
 
 
+def test_a_last_line_without_an_end_is_cut_like_any_other(folder: Path) -> None:
+    reading = Reading(chunk_characters=120)
+    pieces = [
+        [piece.text for piece in examples(folder / "one.txt", content, "text", reading)]  # type: ignore[union-attr]
+        for content in (b"word " * 500, b"word " * 500 + b"\n")
+    ]
+    assert len(pieces[0]) > 10
+    assert pieces[0][:-1] == pieces[1][:-1]
+
+
 def test_pieces_know_their_lines_after_lines_that_are_left_out(folder: Path) -> None:
     lines = [f"line {number:3} {'x' * 21}".encode() for number in range(1, 61)]
     lines[4], lines[30] = b"\xff bad", b"bad \xff"

@@ -51,8 +51,8 @@ def _pieces(stretches: Iterable[tuple[int, str]], size: int) -> Iterator[tuple[i
             number += held.count("\n", counted, end)
             first, start, counted = number, end, end
         held = held[start:]
-    if held:
-        yield first, held
+    for piece in cut(held, size):
+        yield first, piece
 
 
 def _between_blank_lines(scan: Scan) -> Iterator[Iterator[tuple[int, str]]]:
