@@ -32,6 +32,11 @@ def test_lines_come_once_in_a_while_and_at_the_end() -> None:
     assert len(lines) == 2 + 99 // SECONDS_BETWEEN_LINES
 
 
+def test_a_run_that_goes_on_tells_the_time_left_from_there() -> None:
+    told = shown(False, step(60, seconds=120.0)).splitlines()
+    assert told[0].endswith("tokens/s  1 min 20 s left")  # 40 steps of two seconds, not of none
+
+
 def test_evaluations_and_samples_are_lines_of_their_own() -> None:
     told = shown(
         False,

@@ -36,7 +36,7 @@ class Display:
     def __init__(self, steps: int, console: Console | None = None) -> None:
         self.console, self.steps = console or Console(stderr=True), steps
         self.is_live = self.console.is_terminal
-        self.began, self.first_step = monotonic(), 0
+        self.began, self.first_step = 0.0, 0  # when the first record came, and its step
         self.last_draw = self.last_line = -math.inf
         self.smooth, self.weight = 0.0, 0.0
         self.curve: list[float] = []
@@ -46,10 +46,6 @@ class Display:
         self.samples: list[Sample] = []
         self.message = ""
         self.live = Live(console=self.console, auto_refresh=False, transient=False) if self.is_live else None
-
-    def begin(self, step: int) -> None:
-        """Counts the time from here; `step` is where the run stands."""
-        self.began, self.first_step = monotonic(), step
 
     def show(self, record: "Kept") -> None:
         """Takes a record in, and shows what is new."""
@@ -74,14 +70,18 @@ class Display:
         if math.isfinite(record.loss):
             self.smooth, self.weight = keep * self.smooth + record.loss, keep * self.weight + 1
             self.curve.append(self.smooth / self.weight)
+        if self.record is None:
+            self.began, self.first_step = monotonic(), record.step
         self.record = record
 
     @property
     def seconds_left(self) -> float:
-        """How long the rest takes at the pace so far, evaluations included."""
-        done = (self.record.step if self.record else 0) - self.first_step
-        left = self.steps - (self.record.step if self.record else 0)
-        return (monotonic() - self.began) / done * left if done > 0 else math.nan
+        """How long the rest takes at the pace since the first record, evaluations included."""
+        if self.record is None:
+            return math.nan
+        done, left = self.record.step - self.first_step, self.steps - self.record.step
+        pace = (monotonic() - self.began) / done if done else self.record.seconds / self.record.step
+        return pace * left
 
     def line(self, record: "Kept") -> str | None:
         """A record as a line, where there is no terminal; steps only once in a while."""
