@@ -110,6 +110,14 @@ def test_minutes_take_the_place_of_steps(recipe: str) -> None:
     assert config.training.steps is not None
 
 
+@pytest.mark.parametrize("name", ["training.steps", "training.epochs", "training.minutes"])
+def test_a_length_is_said_once(recipe: str, name: str) -> None:
+    Path("notes.txt").write_text("A line.\n" * 80)
+    for words in ([recipe], ["language-model", "notes.txt"]):
+        error = str(run(*words, "--minutes", "0.5", f"--{name}", "2").exception)
+        assert error.startswith(f"--minutes 0.5 and --{name} 2 both say how long to train.")
+
+
 def test_a_run_is_not_written_over(recipe: str) -> None:
     done(recipe)
     assert "writes to  runs/tiny-2" in done(recipe, "--plan").stdout

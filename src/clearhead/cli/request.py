@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 RUNS = Path("runs")
 LENGTHS = ("training.epochs", "training.minutes")  # which the plan has made steps of
+ALL_LENGTHS = ("training.steps", *LENGTHS)
 # What a run is called after where its recipe is made for files.
 WHATS = {"translate": "translator", "classify": "classifier"}
 
@@ -105,6 +106,11 @@ def find_request(
         kept = {name: value for name, value in overrides.items() if name not in LENGTHS}
         return Request(RunConfig.read(place / RECIPE, kept), place, True)
     check_free(place)
+    if minutes is not None and (stated := [name for name in ALL_LENGTHS if name in overrides]):
+        raise ConfigError(
+            f"--minutes {minutes:g} and --{stated[0]} {overrides[stated[0]]} both say how long to train.\n"
+            "Give one of them."
+        )
     if recipe is not None:
         return Request(RunConfig.read(recipe, overrides | lasting(minutes)), place)
     from clearhead.training.recipe_for import recipe_for
