@@ -74,6 +74,20 @@ def test_measuring_leaves_everything_as_it_was(task: str, tmp_path: Path) -> Non
     assert plan.seconds == 6 * plan.seconds_per_step > 0
 
 
+def test_measuring_slow_steps_ends_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[Batch] = []
+    update = Trainer.update
+    monkeypatch.setattr(Trainer, "update", lambda self, batch: (taken.append(batch), update(self, batch))[1])
+    counts = []
+    for patience in (module.PATIENCE, 0.0):
+        monkeypatch.setattr(module, "PATIENCE", patience)
+        taken.clear()
+        plan = plan_of("language-model", tmp_path / str(patience))
+        counts.append(len(taken))
+        assert plan.seconds_per_step > 0
+    assert counts == [2 + module.MEASURED_STEPS, 2]  # one row, the step that warms up, and the others
+
+
 @given(st.integers(1, 500), st.floats(0.001, 20), st.floats(0.01, 50), st.floats(0.001, 300))
 def test_epochs_and_minutes_become_steps(batches: int, seconds: float, epochs: float, minutes: float) -> None:
     def steps(**lengths: float) -> int:

@@ -31,12 +31,13 @@ from clearhead.errors import ConfigError
 from clearhead.models.build import SHAPES, Model
 from clearhead.training.adapters import make_learnable
 from clearhead.training.disk import free_room, seconds_to_save, size, used_room
-from clearhead.training.distributed import neighbours, ranks, told_by_first
+from clearhead.training.distributed import is_first, neighbours, ranks, told_by_first
 from clearhead.training.shares import rows_here
 from clearhead.training.trainer import Trainer, pick_device
 
 DEFAULT_EPOCHS = 10.0  # where a recipe says neither steps, epochs nor minutes
 MEASURED_STEPS = 3
+PATIENCE = 10.0  # seconds of measuring after which those steps do that there are
 ITSELF = (
     200_000_000  # bytes that PyTorch takes for itself and its allocator holds back: 90 to 300 MB were seen
 )
@@ -102,9 +103,8 @@ def make_plan(run: RunConfig, data: Prepared, model: Model, out: Path) -> Plan:
     memory = lasting + passing + ITSELF
     batches = data.batches("train", run.training.batch_tokens, run.training.seed).count(0)
     steps = count_steps(run.training, batches, seconds)
-    every = run.training.checkpoint_every or steps_between_saves(
-        run.training.log_every, seconds, seconds_to_save(out, state_bytes(run.training, model))
-    )
+    saving = seconds_to_save(out, state_bytes(run.training, model)) if is_first() else 0.0
+    every = run.training.checkpoint_every or steps_between_saves(run.training.log_every, seconds, saving)
     parameters = sum(weight.numel() for weight in model.parameters())
     plan = Plan(parameters, steps, tokens, seconds, memory, free, steps / batches, disk, free_disk, every)
     return plan if ranks() == 1 else Plan(**json.loads(told_by_first(lambda: json.dumps(asdict(plan)))))
@@ -215,7 +215,9 @@ def measure(
                 trial.update(batch)
             seconds.append(time.perf_counter() - started)
             tokens.append(batch.tokens)
-    seconds = sorted(seconds[1:])  # the first one warms up
+            if sum(seconds) > PATIENCE and ranks() == 1:  # several must take the same steps
+                break
+    seconds = sorted(seconds[1:] or seconds)  # the first one warms up
     return seconds[len(seconds) // 2], sum(tokens) // len(tokens), held.most
 
 
