@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
@@ -116,13 +116,13 @@ class Model:
                 "Use generate, or load a translator."
             )
 
-    def classify(self, texts: str | Sequence[str]) -> list[Classification]:
-        """The label of each text, and the probability of every label."""
-        return self.reader.classify(prepared(texts, self.reader.ids))
+    def classify(self, texts: str | Sequence[str], cut: bool = False) -> list[Classification]:
+        """The label of each text, and the probability of every label; `cut` reads what fits of longer ones."""
+        return self.reader.classify(prepared(texts, partial(self.reader.ids, cut=cut)))
 
-    def embed(self, texts: str | Sequence[str]) -> Tensor:
-        """One vector for each text: float32 (len(texts), d)."""
-        return self.reader.embed(prepared(texts, self.reader.ids))
+    def embed(self, texts: str | Sequence[str], cut: bool = False) -> Tensor:
+        """One vector for each text: float32 (len(texts), d); `cut` reads what fits of longer ones."""
+        return self.reader.embed(prepared(texts, partial(self.reader.ids, cut=cut)))
 
     def trace(self, text: str, target: str | None = None) -> Trace:
         """Every named tensor of one pass over a text; a translator's over its source and target.

@@ -428,6 +428,17 @@ def test_a_line_of_a_megabyte_is_refused_with_its_number(run: Run, tmp_path: Pat
         )
 
 
+@pytest.mark.parametrize("verb", ["classify", "embed"])
+def test_the_beginning_of_a_long_text_is_read_where_asked_for(run: Run, tmp_path: Path, verb: str) -> None:
+    lines = ["he", "the " * 46 + "dog", "the " * 46, "the " * 100]
+    code, out, err = run(verb, "decides", "--cut", "--input", write(tmp_path / "in.txt", lines))
+    first, *others = out.splitlines()
+    assert (code, len(others), set(others)) == (0, 3, {others[0]})
+    assert first != others[0]
+    assert err == "2 texts have more tokens than the context of 48: only the beginning was read.\n"
+    assert run(verb, "decides", "--cut", "he")[2] == ""
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -102,8 +102,10 @@ def test_a_text_longer_than_the_context_is_refused_with_its_length() -> None:
         Reader(classifier()).ids(fits + "the")
     assert str(caught.value) == (
         "The text has 49 tokens, but the model's context is 48.\n"
-        "Shorten it or split it; nothing is cut off silently."
+        "Shorten it or split it, or ask for its beginning alone: --cut (in Python cut=True). Nothing is cut off "
+        "silently."
     )
+    assert Reader(classifier()).ids(fits + "he is", cut=True) == Reader(classifier()).ids(fits)
     with pytest.raises(InputError, match="The text has 250002 tokens"):
         Reader(classifier()).ids("the " * 250_000)
 

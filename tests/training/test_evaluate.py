@@ -94,12 +94,24 @@ def test_a_masked_language_model_guesses_the_same_tokens_each_time() -> None:
     assert 0 <= first["accuracy"] <= 1
 
 
-def test_what_is_too_long_is_left_out_and_counted() -> None:
-    model = checkpoint(["x", "y"], shape="encoder", head="classifier", classes=2)
-    result = Evaluation(model).run([Labelled("a", "x"), Labelled("a" * 50, "y")])
-    assert (result["examples"], result["too_long"]) == (1, 1)
+def test_a_pair_that_is_too_long_is_left_out_and_counted() -> None:
+    model = checkpoint(shape="encoder-decoder")
+    result = Evaluation(model).run([Pair("a", "b"), Pair("a" * 50, "b"), Pair("a", "b" * 50)])
+    assert (result["examples"], result["too_long"]) == (1, 2)
     with pytest.raises(DataError, match=r"all 1 are too long\.\nThe model's context is 12 tokens"):
-        Evaluation(model).run([Labelled("a" * 50, "y")])
+        Evaluation(model).run([Pair("a" * 50, "b")])
+
+
+def test_a_text_to_classify_is_cut_as_in_training_and_counted() -> None:
+    model = checkpoint(["x", "y"], shape="encoder", head="classifier", classes=2)
+    result = Evaluation(model).run([Labelled("a", "x"), Labelled("ab" * 50, "y"), Labelled("ab" * 5, "x")])
+    assert (result["examples"], result["truncated"]) == (3, 1)
+    short = [
+        Labelled("a", "x"),
+        Labelled("ab" * 5, "y"),
+        Labelled("ab" * 5, "x"),
+    ]  # what the context has room for
+    assert Evaluation(model).run(short) == result | {"truncated": 0}
 
 
 def test_what_cannot_be_evaluated_is_refused() -> None:

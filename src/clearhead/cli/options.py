@@ -39,6 +39,9 @@ Output = Annotated[
         help="Where to write; a half-written file of an earlier start is continued.",
     ),
 ]
+Cut = Annotated[
+    bool, typer.Option("--cut", help="Read the beginning of a text that is longer than the model's context.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object for each text.")]
 
 SKIPPED = ("logit_bias",)  # a table: for recipes and Python

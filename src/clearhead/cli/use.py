@@ -7,10 +7,12 @@ result is then written \\n. With `--json` each result is an object on a line of 
 import json as json_format
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clearhead.cli.options import (
+    Cut,
     Input,
     Job,
     Json,
@@ -24,6 +26,7 @@ from clearhead.config.decoding import DecodingConfig
 if TYPE_CHECKING:
     from clearhead.api import Model
     from clearhead.decoding.generate import Generation, Task
+    from clearhead.decoding.read import Reader
 
 
 @with_decoding
@@ -68,6 +71,7 @@ def classify(
     text: TextArgument = None,
     input: Input = None,
     output: Output = None,
+    cut: Cut = False,
     json: Json = False,
 ) -> None:
     """Say which class a text belongs to."""
@@ -80,7 +84,7 @@ def classify(
             return [[dumps({"label": r.label, "probabilities": r.probabilities})] for r in results]
         return [[f"{result.label}\t{result.probabilities[result.label]:.4f}"] for result in results]
 
-    job.run(reader.ids, work)
+    run(job, reader, work, cut)
 
 
 def embed(
@@ -88,6 +92,7 @@ def embed(
     text: TextArgument = None,
     input: Input = None,
     output: Output = None,
+    cut: Cut = False,
     json: Json = False,
 ) -> None:
     """Turn a text into one vector."""
@@ -100,7 +105,23 @@ def embed(
             return [[dumps({"vector": [float(value) for value in vector]})] for vector in vectors]
         return [[" ".join(vector)] for vector in vectors]
 
-    job.run(reader.ids, work)
+    run(job, reader, work, cut)
+
+
+def run(job: Job, reader: "Reader", work: Callable[[list[list[int]]], list[list[str]]], cut: bool) -> None:
+    """Reads every text; says on standard error how many were cut."""
+    count = 0
+
+    def prepare(text: str) -> list[int]:
+        nonlocal count
+        count += cut and reader.is_too_long(reader.tokenizer.encode(text))
+        return reader.ids(text, cut)
+
+    job.run(prepare, work)
+    if count:
+        texts = "1 text has" if count == 1 else f"{count:,} texts have"
+        print(f"{texts} more tokens than the context of {reader.config.context}: only the beginning was read.",
+              file=sys.stderr)  # fmt: skip
 
 
 def load(folder: Path) -> "Model":

@@ -1,6 +1,6 @@
 """Texts in, classes or vectors out: what a model reads rather than writes, in batches of like length.
 
-An empty text is a text: its beginning and end are read. What does not fit the context is refused.
+An empty text is a text: its beginning and end are read. What does not fit the context is refused, or cut where asked.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,17 +43,28 @@ class Reader:
             )  # it learned nothing about what follows an end
         self.labels = checkpoint.labels or [str(label) for label in range(self.config.classes or 0)]
 
-    def ids(self, text: str) -> list[int]:
-        """The framed ids of a text; refused where they do not fit the context."""
-        ids = self.frame.wrap(self.tokenizer.encode(text))
-        if self.config.context is not None and len(ids) > self.config.context:
+    def ids(self, text: str, cut: bool = False) -> list[int]:
+        """The framed ids of a text; refused where they do not fit the context, or cut as in training."""
+        tokens = self.tokenizer.encode(text)
+        if self.is_too_long(tokens) and not cut:
             raise InputError(
-                f"The text has {len(ids)} tokens, but the model's context is {self.config.context}.\n"
-                "Shorten it or split it; nothing is cut off silently."
+                f"The text has {len(tokens) + len(self.frame)} tokens, but the model's context is "
+                f"{self.config.context}.\nShorten it or split it, or ask for its beginning alone: --cut "
+                "(in Python cut=True). Nothing is cut off silently."
             )
+        ids = self.frame.wrap(tokens[: self.room])
         if not ids:
             raise InputError("The text is empty, and the tokenizer has no token to begin with.\nGive a text.")
         return ids
+
+    @property
+    def room(self) -> int | None:
+        """How many tokens of a text the context has room for; None when any number."""
+        return None if self.config.context is None else self.config.context - len(self.frame)
+
+    def is_too_long(self, tokens: Sequence[int]) -> bool:
+        """Whether the context has no room for the tokens of a text."""
+        return self.room is not None and len(tokens) > self.room
 
     def classify(self, rows: Sequence[list[int]]) -> list[Classification]:
         """The class of every text, from its ids."""

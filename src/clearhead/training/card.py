@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from clearhead import __version__
 from clearhead.data.table import table_of
-from clearhead.training.report import MEANINGS, TASKS, duration, in_words, shown
+from clearhead.training.report import TASKS, duration, in_words, measures
 from clearhead.training.trainer import EvaluationRecord
 
 if TYPE_CHECKING:
@@ -73,11 +73,7 @@ def measured(run: "Run", name: str) -> str:
     if record is not None:
         lines.append(f"Validation loss {record.validation_loss:.4f} after step {record.step:,}.")
     if quality:
-        rows = [
-            f"| {key.replace('_', ' ')} | {shown(key, value)} | {MEANINGS[key]} |"
-            for key, value in quality.items()
-            if key in MEANINGS and not (key == "too_long" and value == 0)
-        ]
+        rows = [f"| {' | '.join(cells)} |" for cells in measures(quality)]
         title = f"On the {quality.get('split', 'held-out')} data:"
         lines += [title, "\n".join(["| measure | value | meaning |", "|---|---:|---|", *rows])]
         lines += [f"`{code(value)}`" for key, value in quality.items() if key.endswith("_signature")]

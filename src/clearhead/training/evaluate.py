@@ -1,7 +1,7 @@
 """How good a model is on examples it has not seen: a stream of examples enters, numbers leave.
 
 Nothing is kept but sums, so that a set of any size can be evaluated. Examples longer than the context are
-left out, counted and reported; nothing is cut.
+left out, counted and reported; texts to classify are cut as in training, and counted.
 """
 
 import math
@@ -42,7 +42,7 @@ class Evaluation:
         self.source_tokenizer = checkpoint.source_tokenizer or self.tokenizer
         self.padding = self.tokenizer.specials.padding or 0
         self.nats = 0.0
-        self.predictions = self.right = self.examples = self.too_long = 0
+        self.predictions = self.right = self.examples = self.too_long = self.truncated = 0
 
     @property
     def kind(self) -> Kind:
@@ -83,7 +83,7 @@ class Evaluation:
             **scores,
             "examples": self.examples,
             "predictions": self.predictions,
-            "too_long": self.too_long,
+            **({"truncated": self.truncated} if self.kind == "labelled" else {"too_long": self.too_long}),
         }
 
     def add(self, batch: Batch) -> None:
@@ -223,13 +223,12 @@ class Evaluation:
                     f"The label {min(unknown)!r} is none of the model's: {', '.join(labels)}.\n"
                     "Evaluate on data with the same labels."
                 )
-            ids = [frame.wrap(row.tolist()) for row in self.tokenizer.encode_batch([e.text for e in texts])]
-            fits = [
-                row for row, tokens in enumerate(ids) if len(tokens) <= (self.config.context or len(tokens))
-            ]
-            numbers = np.array([labels.index(texts[row].label) for row in fits], np.int64)
-            batches = LabelledBatch(Column.of([ids[row] for row in fits]), numbers.__getitem__, self.padding)
-            for chosen in self.by_length([len(ids[row]) for row in fits]):
+            ids = self.tokenizer.encode_batch([example.text for example in texts])
+            room = max(map(len, ids)) if self.config.context is None else self.config.context - len(frame)
+            rows = [frame.wrap(tokens[:room].tolist()) for tokens in ids]
+            numbers = np.array([labels.index(example.label) for example in texts], np.int64)
+            batches = LabelledBatch(Column.of(rows), numbers.__getitem__, self.padding)
+            for chosen in self.by_length([len(row) for row in rows]):
                 batch = batches(chosen, 0)
                 logits = logits_of(self.checkpoint.module, batch)
                 self.nats += float(loss_of(logits, batch).total)
@@ -237,9 +236,9 @@ class Evaluation:
                     [labels[best] for best in logits.argmax(-1).tolist()],
                     [labels[n] for n in numbers[chosen]],
                 )
-            self.predictions += len(fits)
-            self.examples += len(fits)
-            self.too_long += len(texts) - len(fits)
+            self.predictions += len(texts)
+            self.examples += len(texts)
+            self.truncated += sum(len(tokens) > room for tokens in ids)
             progress(len(group))
         return scores.result() if self.examples else {}
 

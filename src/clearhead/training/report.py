@@ -5,7 +5,7 @@ All text passes through `markup`, so that whatever the data says, it cannot brea
 """
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
@@ -47,6 +47,7 @@ MEANINGS = {
     "examples": "examples that were read",
     "predictions": "predictions that were judged",
     "too_long": "examples left out because the context has no room for them",
+    "truncated": "texts of which the context has room for the beginning only",
 }
 SHOWN_TIMES = 7  # evaluations of which samples are shown
 MOST_CLASSES = 25  # of a confusion that can still be read
@@ -182,11 +183,9 @@ def quality_section(quality: dict[str, Any] | None) -> Markup | None:
     if not quality:
         return None
     rows = [
-        tag("tr", tag("th", key.replace("_", " ")), tag("td", shown(key, value)),
-            tag("td", MEANINGS[key], class_="note"))
-        for key, value in quality.items()
-        if key in MEANINGS and not (key == "too_long" and value == 0)
-    ]  # fmt: skip
+        tag("tr", tag("th", name), tag("td", value), tag("td", meaning, class_="note"))
+        for name, value, meaning in measures(quality)
+    ]
     signatures = [value for key, value in quality.items() if key.endswith("_signature")]
     return section(
         f"Quality on the {quality.get('split', 'held-out')} data",
@@ -195,6 +194,13 @@ def quality_section(quality: dict[str, Any] | None) -> Markup | None:
         [tag("p", tag("code", signature), class_="note") for signature in signatures],
         confusion(quality["labels"], quality["confusion"]) if "confusion" in quality else None,
     )
+
+
+def measures(quality: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """The name, the value and the meaning of every number to show; that nothing was too long needs no line."""
+    for key, value in quality.items():
+        if key in MEANINGS and (value or key not in ("too_long", "truncated")):
+            yield key.replace("_", " "), shown(key, value), MEANINGS[key]
 
 
 def shown(key: str, value: Any) -> str:
