@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from socket import socket
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ import torch
 
 from clearhead.config.run import RunConfig
 from clearhead.training import snapshots
-from clearhead.training.distributed import joined, one_ahead, rank, ranks, told_by_first
+from clearhead.training.distributed import PATIENCE, joined, one_ahead, rank, ranks, told_by_first
 from clearhead.training.history import read_log
 from clearhead.training.optimizers import orthogonal
 from clearhead.training.parts import OnDisk, part_names
@@ -348,6 +349,43 @@ def test_a_run_outlives_a_rank_that_is_killed(recipe: Path, tmp_path: Path) -> N
     assert told.count("writes to") == 2  # once before, once after, each by one rank
     assert told.count(", where it goes on") == 1
     assert told.count("200 steps in") == 1
+
+
+MEETING = """
+import torch
+from torch.distributed import distributed_c10d
+from clearhead.training.distributed import PATIENCE, joined, one_ahead, rank
+with joined():
+    group = distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
+    with one_ahead():
+        print("through", rank(), group.options._timeout.days)
+"""
+
+
+@pytest.mark.slow
+def test_machines_may_have_different_numbers_of_processes_and_wait_for_days(tmp_path: Path) -> None:
+    place = tmp_path / "meeting.py"
+    place.write_text(MEETING)
+    with socket() as free:
+        free.bind(("127.0.0.1", 0))
+        at = f"127.0.0.1:{free.getsockname()[1]}"
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--rdzv-backend=c10d"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    machines = [
+        subprocess.Popen(
+            [*launch, "--rdzv-id=x", f"--rdzv-endpoint={at}", f"--nproc-per-node={count}", str(place)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for count in (3, 2)
+    ]
+    try:
+        told = "".join(machine.communicate(timeout=100)[0] for machine in machines)
+    finally:
+        for machine in machines:
+            machine.terminate()
+    assert sorted(told.splitlines()) == [f"through {number} {PATIENCE.days}" for number in range(5)]
 
 
 @pytest.mark.slow

@@ -39,7 +39,7 @@ def is_first() -> bool:
 
 
 def neighbours() -> int:
-    """How many of the processes share this machine."""
+    """How many of the processes share this machine; another machine may have more or fewer."""
     return int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if dist.is_initialized() else 1
 
 
@@ -54,7 +54,8 @@ def joined() -> Iterator[None]:
     store, number, size = next(rendezvous("env://"))
     # It may outlive a restart: what the processes before told each other is not for these.
     store = PrefixStore(f"start {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
-    dist.init_process_group(store=store, rank=number, world_size=size)  # gloo for CPUs, nccl for GPUs
+    # gloo for CPUs, nccl for GPUs
+    dist.init_process_group(store=store, rank=number, world_size=size, timeout=PATIENCE)
     try:
         yield
     except (ClearheadError, RuntimeError) as error:
@@ -103,7 +104,8 @@ def one_ahead() -> Iterator[None]:
         yield
         return
     store = dist.distributed_c10d._get_default_store()
-    machine, place = divmod(rank(), neighbours())
+    # As `torchrun` numbers them: rank and neighbours do not tell, since machines may differ.
+    machine, place = os.environ.get("GROUP_RANK", "0"), int(os.environ.get("LOCAL_RANK", "0"))
     name = f"done {next(turns)} on {machine}"
     if place:
         store.wait([name], PATIENCE)
