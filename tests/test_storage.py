@@ -1,12 +1,23 @@
 """A file is there as a whole or as it was before."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
-from clearhead.storage import is_half_written, mend, write_whole
+from clearhead import storage
+from clearhead.storage import is_half_written, mend, remove_whole, write_whole, written_beside
+
+Maker = Callable[[Path, Path], object]
+
+# What may stand where a folder is written, or be left of one; the second path is that of a folder elsewhere.
+ODD: dict[str, Maker] = {
+    "a folder": lambda place, other: place.mkdir(),
+    "a link to a folder": lambda place, other: place.symlink_to(other),
+    "a link to nowhere": lambda place, other: place.symlink_to("nowhere"),
+}
 
 
 def full(*_: object) -> NoReturn:
@@ -36,3 +47,63 @@ def test_two_writers_never_share_the_place_beside(tmp_path: Path, monkeypatch: p
     assert all(is_half_written(path, "note") and not is_half_written(path, "not") for path in left)
     mend(tmp_path)
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Path:
+    """A folder that nobody should touch."""
+    place = tmp_path / "elsewhere"
+    place.mkdir()
+    (place / "kept").write_text("as it was")
+    return place
+
+
+@pytest.mark.parametrize("exchanges", [True, False])
+@pytest.mark.parametrize("kind", ODD)
+def test_a_folder_takes_the_place_of_whatever_stands_there(
+    kind: str, exchanges: bool, tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not exchanges:  # as on systems that cannot
+        monkeypatch.setattr(storage, "exchanged", lambda *_: False)
+    place = tmp_path / "in" / "best"
+    place.parent.mkdir()
+    ODD[kind](place, elsewhere)
+    with written_beside(place) as new:
+        (new / "model").write_text("new")
+    assert [*place.parent.iterdir()] == [place]
+    assert not place.is_symlink()
+    assert (place / "model").read_text() == "new"
+    assert (elsewhere / "kept").read_text() == "as it was"
+
+
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_a_file_where_a_checkpoint_should_stand_leaves_nothing_behind(
+    exchanges: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not exchanges:
+        monkeypatch.setattr(storage, "exchanged", lambda *_: False)
+    place, new = tmp_path / "step-40", tmp_path / ".step-40.x.writing"
+    place.write_text("a file")
+    with storage.taking_place(new, place):
+        new.mkdir()
+    assert [*tmp_path.iterdir()] == [place]
+    assert place.is_dir()
+
+
+@pytest.mark.parametrize("ending", ["writing", "removing", "previous", "new"])
+@pytest.mark.parametrize("kind", [*ODD, "a file"])
+def test_mending_removes_files_and_links_too(kind: str, ending: str, tmp_path: Path, elsewhere: Path) -> None:
+    folder = tmp_path / "in"
+    (folder / "best").mkdir(parents=True)
+    left = folder / f".best.{ending}"
+    ODD.get(kind, lambda place, other: place.write_text("half"))(left, elsewhere)
+    mend(folder)
+    assert [*folder.iterdir()] == [folder / "best"]
+    assert (elsewhere / "kept").read_text() == "as it was"
+
+
+def test_of_a_link_to_a_folder_only_the_link_is_removed(tmp_path: Path, elsewhere: Path) -> None:
+    (tmp_path / "step-3").symlink_to(elsewhere)
+    remove_whole(tmp_path / "step-3")
+    assert [*tmp_path.iterdir()] == [elsewhere]
+    assert (elsewhere / "kept").read_text() == "as it was"

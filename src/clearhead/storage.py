@@ -10,7 +10,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from clearhead.errors import CheckpointError
@@ -41,17 +41,17 @@ def taking_place(place: Path, folder: Path) -> Iterator[None]:
         flush_all(place)
         put_in_place(place, folder)
         flush(folder.parent)
-        shutil.rmtree(previous(folder), ignore_errors=True)
+        remove(previous(folder))
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        remove(place)
 
 
 def put_in_place(new: Path, folder: Path) -> None:
     """Renames a folder; one that stands in its place leaves it at the same moment, where the system can do that."""
-    if folder.exists() and not exchanged(new, folder):
-        shutil.rmtree(previous(folder), ignore_errors=True)
+    if stands(folder) and not exchanged(new, folder):
+        remove(previous(folder))
         folder.rename(previous(folder))
-    if not folder.exists():
+    if not stands(folder):
         new.rename(folder)
 
 
@@ -88,12 +88,26 @@ def is_half_written(path: Path, name: str) -> bool:
     return path.match(f".{name}.*.new")
 
 
+def stands(path: Path) -> bool:
+    """Whether there is anything of this name, be it a link to nowhere."""
+    return path.exists() or path.is_symlink()
+
+
+def remove(path: Path) -> None:
+    """Removes a folder with all that is in it, or a file, if it can; of a link only the link."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
 def remove_whole(folder: Path) -> None:
     """Removes a folder: whoever looks finds all of it or nothing."""
     beside = folder.with_name(f".{folder.name}.removing")
-    shutil.rmtree(beside, ignore_errors=True)
+    remove(beside)
     folder.rename(beside)
-    shutil.rmtree(beside, ignore_errors=True)
+    remove(beside)
 
 
 def mend(folder: Path) -> None:
@@ -103,14 +117,13 @@ def mend(folder: Path) -> None:
     """
     for old in folder.glob(".*.previous"):
         place = folder / old.name[1 : -len(".previous")]
-        if place.exists():
-            shutil.rmtree(old, ignore_errors=True)
+        if stands(place):
+            remove(old)
         else:
             old.rename(place)
-    for left in [*folder.glob(".*.writing"), *folder.glob(".*.removing")]:
-        shutil.rmtree(left, ignore_errors=True)
-    for file in folder.glob(".*.new"):
-        file.unlink(missing_ok=True)
+    for ending in ("writing", "removing", "new"):
+        for left in folder.glob(f".*.{ending}"):
+            remove(left)
 
 
 def flush_all(folder: Path) -> None:
