@@ -228,11 +228,18 @@ def test_too_many_in_a_row_end_the_run_with_advice(most: int, tmp_path: Path) ->
         list(trainer.train())
     assert str(caught.value) == (
         f"{most} steps in a row gave a loss of nan with a gradient norm of nan; the last was step {most}.\n"
-        "The weights are those before them. Use a smaller learning_rate or matrix_rate or a longer warmup, and go on "
-        "with --resume; or begin a run with norm_placement = 'pre'."
+        "Go on from the newest checkpoint with --resume and a smaller --training.learning_rate or "
+        "--training.matrix_rate, or a longer --training.warmup."
     )
     assert same_bits(state_of(trainer), before)
     assert not list(gradients_of(trainer))
+
+
+def test_a_norm_after_the_sublayers_is_named_as_a_cause(tmp_path: Path) -> None:
+    trainer = make_trainer("translate", tmp_path, most_skipped=1, model={"norm_placement": "post"})
+    spoil_loss(trainer, math.nan)
+    with pytest.raises(TrainingError, match=r"or begin a run with model\.norm_placement = 'pre'\.$"):
+        list(trainer.train())
 
 
 # Records.

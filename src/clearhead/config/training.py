@@ -91,7 +91,9 @@ class TrainingConfig(Settings):
 
     log_every: int = Field(10, gt=0, description="steps between two records of the log")
     evaluate_every: int | None = Field(
-        None, gt=0, description="steps between evaluations; twenty in a run when not given"
+        None,
+        gt=0,
+        description="steps between evaluations; when not given, twenty in a run, at least ten apart",
     )
     evaluate_tokens: int = Field(
         200_000, gt=0, description="most validation tokens of one evaluation, the same ones each time"

@@ -197,8 +197,11 @@ def measure(
 
     `check` hears what a batch will need before the first whole one is tried.
     """
+    patient = run.replace(
+        training=run.training.replace(most_skipped=MEASURED_STEPS + 3)
+    )  # the run itself may end
     with torch.random.fork_rng():
-        trial = Trainer(run, data, copy.deepcopy(model), steps=MEASURED_STEPS + 2)
+        trial = Trainer(patient, data, copy.deepcopy(model), steps=MEASURED_STEPS + 2)
         held = Held(trial.model)
         seconds, tokens = [], []
         for step in range(MEASURED_STEPS + 1):

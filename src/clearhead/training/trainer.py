@@ -61,6 +61,7 @@ class EvaluationRecord:
 
 
 Record = StepRecord | EvaluationRecord
+FEWEST_STEPS = 10  # between two evaluations, where the recipe does not say
 APART = 1_000_003  # between the seeds of two ranks, so that they drop different numbers
 
 
@@ -100,7 +101,7 @@ class Trainer:
     @property
     def evaluate_every(self) -> int:
         """Steps between two evaluations."""
-        return self.training.evaluate_every or max(1, self.steps // 20)
+        return self.training.evaluate_every or max(FEWEST_STEPS, self.steps // 20)
 
     @property
     def checkpoint_every(self) -> int:
@@ -195,10 +196,12 @@ class Trainer:
         self.skipped += 1
         self.skipped_in_a_row += 1
         if self.skipped_in_a_row >= self.training.most_skipped:
+            is_post = self.run.model.norm_placement == "post"
             raise TrainingError(
                 f"{self.skipped_in_a_row} steps in a row gave a loss of {nats} with a gradient norm of {norm}; the "
-                f"last was step {self.step + 1}.\nThe weights are those before them. Use a smaller learning_rate or "
-                "matrix_rate or a longer warmup, and go on with --resume; or begin a run with norm_placement = 'pre'."
+                f"last was step {self.step + 1}.\nGo on from the newest checkpoint with --resume and a smaller "
+                "--training.learning_rate or --training.matrix_rate, or a longer --training.warmup"
+                + (", or begin a run with model.norm_placement = 'pre'." if is_post else ".")
             )
 
     def autocast(self) -> AbstractContextManager[None]:
