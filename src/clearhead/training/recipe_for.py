@@ -55,6 +55,7 @@ STACKS = {"language-model": ("decoder_blocks",), "translate": ALL_STACKS}
 # What the data and the time say of a model that starts from another.
 NOT_TAKEN = {"vocabulary", "source_vocabulary", "head", "classes", "dropout"}
 FEW_CHARACTERS = 50_000  # below it there is too little text to learn pieces from
+FEWEST_PIECES, MOST_PIECES = 512, 32_768  # bytes are 256 of them
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)  # of the data to hold out
 SEEDS = range(1, 40)
 # Characters of text, or examples, that are enough to measure by.
@@ -228,11 +229,12 @@ def cut_text(choices: Choices, task: Task, survey: Survey) -> None:
         return
     choices.choose("words and parts of words; nothing is unknown", tokenizer__kind="bpe")
     pieces = (2.0 if task == "classify" else 1.0) * 1.2 * math.sqrt(survey.characters)
-    vocabulary = 1 << round(math.log2(max(pieces, 1)))
-    choices.choose(
-        f"what {amount} show often enough",
-        tokenizer__vocabulary=max(512, min(32_768, vocabulary)),
-    )
+    wanted = 1 << round(math.log2(max(pieces, 1)))
+    vocabulary = max(FEWEST_PIECES, min(MOST_PIECES, wanted))
+    reason = f"what {amount} show often enough"
+    if wanted != vocabulary:
+        reason = "more would take long to learn" if wanted > vocabulary else "the fewest that are of use"
+    choices.choose(reason, tokenizer__vocabulary=vocabulary)
 
 
 def characters_per_token(kind: str, vocabulary: int) -> float:
@@ -288,7 +290,8 @@ class Sizing:
     def begin_with(self, folder: Path) -> None:
         """Takes the settings of a model that training starts from, so that its weights fit."""
         given = begun_from(read_config(find(folder)), ModelConfig(), self.task)
-        names = {*given.model_dump(exclude_defaults=True), "d", "h", "context", *ALL_STACKS} - NOT_TAKEN
+        stacks = [name for name in ALL_STACKS if name.split("_")[0] in given.shape]
+        names = {*given.model_dump(exclude_defaults=True), "d", "h", "context", *stacks} - NOT_TAKEN
         own = {f"model__{key}": value for key, value in given.model_dump(mode="json").items() if key in names}
         self.choices.choose(f"those of {folder}, so that its weights fit", **own)
         training = TrainingConfig.model_validate(self.choices.table["training"])

@@ -128,7 +128,7 @@ def guessed_columns(source: object, kind: Kind) -> tuple[list[str], str] | None:
         return texts[:1], "the column with the longest texts"
     if kind == "pair" and len(names) == len(texts) == 2:
         return names, "the two columns that there are, in their order"
-    values = {name: len({str(row[name]) for row in rows}) for name in names if name not in texts[:1]}
+    values = {name: len({str(row[name]) for row in rows} - {""}) for name in names if name not in texts[:1]}
     label = min((name for name in values if values[name] > 1), key=values.__getitem__, default=None)
     if kind == "labelled" and texts and label is not None and values[label] <= max(2, len(rows) // 3):
         return [
