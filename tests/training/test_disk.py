@@ -1,10 +1,14 @@
 """A full disk ends a run with a message, never with a broken run folder."""
 
 import errno
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from tempfile import mkdtemp
+from time import time
 from typing import Any
 
 import pytest
@@ -14,6 +18,7 @@ from clearhead import checkpoint as folders
 from clearhead.errors import TrainingError
 from clearhead.training import disk, parts, snapshots
 from clearhead.training.disk import check_room, nearest, seconds_to_save, size, used_room
+from clearhead.training.place import check_free, is_taken
 from clearhead.training.runs import Run, make_run
 from tests.training.test_runs import weights_in
 from tests.training.trainers import configured
@@ -159,6 +164,25 @@ def test_trying_the_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(disk, "write", refuse)
     assert seconds_to_save(tmp_path / "run", 10**9) == 10**9 / disk.SLOW
+
+
+def test_a_trial_that_was_killed_takes_no_place_and_goes(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    out.mkdir()
+    with pytest.MonkeyPatch.context() as patch:  # whoever is killed cleans up nothing
+        patch.setattr(disk, "TemporaryDirectory", lambda **place: nullcontext(mkdtemp(**place)))
+        for place in (out, tmp_path / "other"):
+            seconds_to_save(place, 1000)
+    (inside,), (above,) = out.iterdir(), (path for path in tmp_path.iterdir() if path != out)
+    assert not is_taken(out)
+    check_free(out)
+    list(run_in(out, tmp_path / "data").train())
+    assert not inside.exists()
+    seconds_to_save(tmp_path / "other", 1000)
+    assert above.exists()  # it may be that of another run
+    os.utime(above, (0, time() - 2 * disk.OLD))
+    seconds_to_save(tmp_path / "other", 1000)
+    assert not above.exists()
 
 
 @pytest.mark.parametrize(("count", "words"), [(1, "1 MB"), (25_400_000, "25 MB"), (2.3e9, "2.3 GB")])

@@ -7,16 +7,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
+from time import perf_counter, time
 
 import torch
 from safetensors import SafetensorError
 
 from clearhead.errors import TrainingError
+from clearhead.storage import remove
+from clearhead.training.place import TRIAL
 from clearhead.training.snapshots import write
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 SAMPLE = 1 << 24  # bytes that are written to see how fast the disk is
+OLD = 3600  # seconds after which nobody is writing it any more
 SLOW = 2e7  # bytes a second, where nothing can be tried
 
 
@@ -45,12 +48,20 @@ def seconds_to_save(folder: Path, count: int) -> float:
     """How long a checkpoint of so many bytes takes there: a small one is written, and removed."""
     tensors = {"weights": torch.rand(min(count, SAMPLE) // 4, generator=torch.Generator())}
     try:
-        with TemporaryDirectory(prefix=".clearhead-", dir=nearest(folder)) as place:
+        clear_trials(nearest(folder))
+        with TemporaryDirectory(prefix=TRIAL, suffix=".writing", dir=nearest(folder)) as place:
             started = perf_counter()
             write(Path(place), {"step": 0}, tensors, keep=1)
             return (perf_counter() - started) * max(1.0, count / SAMPLE)
     except OSError:  # a plan may be asked for where nothing can be written
         return count / SLOW
+
+
+def clear_trials(folder: Path) -> None:
+    """Removes what a kill has left of such a save, once it is too old to be that of another run."""
+    for left in folder.glob(f"{TRIAL}*"):
+        if time() - left.stat().st_mtime > OLD:
+            remove(left)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from clearhead.errors import ConfigError
 from clearhead.storage import is_half_written
 
 RECIPE, LOG, CHECKPOINTS, QUALITY = "recipe.toml", "log.jsonl", "checkpoints", "quality.json"
+TRIAL = ".clearhead-"  # begins the name of a folder that is written to see how fast the disk is
 
 
 def holds_run(folder: Path) -> bool:
@@ -14,10 +15,10 @@ def holds_run(folder: Path) -> bool:
 
 
 def is_taken(folder: Path) -> bool:
-    """Whether something stands there already; half a recipe, of a run killed as it began, is nothing."""
+    """Whether something stands there already; what is left of a run killed as it began is nothing."""
     if not folder.is_dir():
         return folder.exists() or folder.is_symlink()
-    return any(not is_half_written(path, RECIPE) for path in folder.iterdir())
+    return not all(is_half_written(path, RECIPE) or path.name.startswith(TRIAL) for path in folder.iterdir())
 
 
 def check_free(folder: Path) -> None:
