@@ -185,6 +185,16 @@ def test_a_trial_that_was_killed_takes_no_place_and_goes(tmp_path: Path) -> None
     assert not above.exists()
 
 
-@pytest.mark.parametrize(("count", "words"), [(1, "1 MB"), (25_400_000, "25 MB"), (2.3e9, "2.3 GB")])
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (1, "1 kB"),
+        (512_345, "512 kB"),
+        (1e6, "1 MB"),
+        (1_048_576, "1.05 MB"),
+        (25_400_000, "25 MB"),
+        (2.3e9, "2.3 GB"),
+    ],
+)
 def test_sizes_in_words(count: float, words: str) -> None:
     assert size(count) == words

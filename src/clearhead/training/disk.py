@@ -112,5 +112,9 @@ def is_full(error: Exception) -> bool:
 
 
 def size(count: float) -> str:
-    """Bytes in words."""
-    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{max(1, round(count / 1e6))} MB"
+    """Bytes in words; a small disk needs the more digits."""
+    if count >= 1e8:
+        return f"{count / 1e9:.1f} GB"
+    if count >= 1e7:
+        return f"{round(count / 1e6)} MB"
+    return f"{count / 1e6:.3g} MB" if count >= 1e6 else f"{max(1, round(count / 1e3))} kB"
