@@ -95,11 +95,11 @@ def stands(path: Path) -> bool:
 
 def remove(path: Path) -> None:
     """Removes a folder with all that is in it, or a file, if it can; of a link only the link."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
+    if path.is_symlink() or path.is_file():
         with suppress(OSError):
             path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def remove_whole(folder: Path) -> None:
