@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.errors import DataError
 from clearhead.training.history import History, Kept, Sample, cut_log, line_of, read_log, records_of
 from clearhead.training.trainer import EvaluationRecord, StepRecord
 
@@ -29,7 +28,7 @@ def write(path: Path, kept: list[Kept]) -> Path:
 @given(st.lists(records, max_size=8))
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, kept: list[Kept]) -> None:
     path = write(tmp_path_factory.mktemp("log") / "log.jsonl", kept)
-    assert list(records_of(path)) == kept
+    assert records_of(path) == (kept, "")
 
 
 @given(st.lists(records, max_size=8), counts)
@@ -39,7 +38,7 @@ def test_a_cut_log_holds_what_came_up_to_the_step(
     path = write(tmp_path_factory.mktemp("log") / "log.jsonl", kept)
     history = cut_log(path, step)
     left = [record for record in kept if record.step <= step]
-    assert list(records_of(path)) == left
+    assert records_of(path) == (left, "")
     assert history == read_log(path)
     assert [path.name for path in path.parent.iterdir()] == ["log.jsonl"]
 
@@ -54,11 +53,36 @@ def test_a_log_that_is_not_there_is_empty(tmp_path: Path) -> None:
     assert cut_log(tmp_path / "log.jsonl", 5) == History()
 
 
-@pytest.mark.parametrize("line", ["nonsense", "[]", '{"kind": "dream"}', '{"kind": "sample", "step": 1}'])
-def test_a_line_that_is_no_record_is_named(tmp_path: Path, line: str) -> None:
-    (tmp_path / "log.jsonl").write_text(line + "\n")
-    with pytest.raises(DataError, match="has a line that is no record"):
-        read_log(tmp_path / "log.jsonl")
+BROKEN = [
+    "nonsense",
+    "[]",
+    "[" * 100_000,
+    '{"kind": "dream"}',
+    '{"kind": "sample", "step": 1}',
+    '{"kind": "sample", "step": "1", "given": "a", "made": "b", "wanted": null}',
+    '{"kind": "sample", "step": 1, "given": "a", "made": "b", "wanted": null, "more": 1}',
+    '{"kind": "evaluation", "step": 1, "validation_loss": [], "predictions": 1, "accuracy": 0.5, "is_best": true}',
+]
+
+
+@pytest.mark.parametrize("line", BROKEN, ids=[line[:60] for line in BROKEN])
+def test_a_log_is_read_up_to_a_line_that_is_no_record(
+    tmp_path: Path, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(line_of(Sample(1, "a", "b")) + line + "\n" + line_of(Sample(2, "c", "d")))
+    assert read_log(path).samples == [Sample(1, "a", "b")]
+    assert not caplog.records
+    assert cut_log(path, 5) == read_log(path)
+    assert path.read_text() == line_of(Sample(1, "a", "b"))
+    assert caplog.records[0].getMessage().startswith(f"{path} has a damaged line, and ends before it: ")
+
+
+def test_a_byte_that_is_no_text_costs_only_itself(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    lines = line_of(Sample(1, "a", "X")) + line_of(Sample(2, "c", "d"))
+    path.write_bytes(lines.encode().replace(b"X", b"\xff"))
+    assert cut_log(path, 5).samples == [Sample(1, "a", "\N{REPLACEMENT CHARACTER}"), Sample(2, "c", "d")]
 
 
 def test_the_best_and_the_last() -> None:
@@ -77,7 +101,7 @@ def test_a_loss_that_is_no_number_is_null_in_the_log_and_comes_back(tmp_path: Pa
     record = StepRecord(1, 0.0, math.nan, 1e-3, math.nan, 10.0, 1.0, 0.0, 1)
     assert json.loads(line_of(record))["loss"] is None
     (tmp_path / "log.jsonl").write_text(line_of(record), encoding="utf-8")
-    (read,) = records_of(tmp_path / "log.jsonl")
+    ((read,), _) = records_of(tmp_path / "log.jsonl")
     assert repr(read) == repr(record)
 
 

@@ -340,6 +340,23 @@ def test_a_run_without_checkpoints_is_not_begun_again_over_its_model(tmp_path: P
     assert (out / "best" / "model.safetensors").read_bytes() == best
 
 
+@pytest.mark.parametrize("line", [b"\0\0\0\n", b"\xff\n"])
+def test_a_damaged_log_without_a_checkpoint_is_no_dead_end(
+    line: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = small_config("classify", tmp_path)
+    whole = make_run(config, tmp_path / "whole")
+    list(whole.train())
+    out = killed_at(2, config, tmp_path / "run")
+    assert not snapshots.snapshots(out / "checkpoints")
+    log = out / "log.jsonl"
+    log.write_bytes(log.read_bytes() + line)
+    list(make_run(config, out).train(resume=True))
+    assert [message.split(",")[0] for message in caplog.messages] == [f"{log} has a damaged line"]
+    assert told(read_log(log)) == told(read_log(whole.out / "log.jsonl"))
+    assert weights_in(out / "best") == weights_in(whole.out / "best")
+
+
 def test_a_run_is_not_written_over_by_one_that_was_planned_before(tmp_path: Path) -> None:
     config = small_config("classify", tmp_path, steps=6)
     late = make_run(config, tmp_path / "run")

@@ -3,11 +3,10 @@
 import json
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
-from clearhead.errors import DataError
 from clearhead.storage import write_whole
 from clearhead.training.trainer import EvaluationRecord, Record, StepRecord
 
@@ -73,38 +72,51 @@ def is_nan(value: object) -> bool:
 
 
 def read_log(path: Path) -> History:
-    """The history that a log holds."""
+    """The history that a log holds, up to where it is damaged."""
+    return history_of(records_of(path)[0])
+
+
+def history_of(records: Iterable[Kept]) -> History:
+    """Records, one after the other, as a history."""
     history = History()
-    for record in records_of(path):
+    for record in records:
         history.add(record)
     return history
 
 
 def cut_log(path: Path, step: int) -> History:
     """Takes what came after a step out of a log: a run that goes on from there writes it again."""
-    history, lines = History(), []
-    try:
-        for record in records_of(path):
-            if record.step <= step:
-                history.add(record)
-                lines.append(line_of(record))
-    except DataError as error:  # as a machine may leave it that lost its power
-        log.warning("%s has a damaged line, and ends before it: %s", path, error)
-    write_whole(path, "".join(lines))
-    return history
+    records, damage = records_of(path)
+    if damage:  # as a machine may leave it that lost its power
+        log.warning("%s has a damaged line, and ends before it: %s.", path, damage)
+    kept = [record for record in records if record.step <= step]
+    write_whole(path, "".join(map(line_of, kept)))
+    return history_of(kept)
 
 
-def records_of(path: Path) -> Iterator[Kept]:
-    """The records of a log, if there is one; half a line at the end, from a run that was killed, is passed over."""
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
+def records_of(path: Path) -> tuple[list[Kept], str]:
+    """The records of a log, if there is one, up to a line that is none, and what is wrong with that.
+
+    Half a line at the end, from a run that was killed, is passed over.
+    """
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    records: list[Kept] = []
     for line in text.split("\n")[:-1]:
         try:
-            values = json.loads(line)
-            kind = KINDS[values.pop("kind")]
-            numbers = {field.name for field in fields(kind) if field.type is float}
-            missing = {key: math.nan for key in numbers if key in values and values[key] is None}
-            yield kind(**values | missing)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(
-                f"{path} has a line that is no record: {line[:80]!r} ({error}).\nRemove it."
-            ) from None
+            records.append(record_of(line))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            return records, f"{line[:80]!r} ({error})"
+    return records, ""
+
+
+def record_of(line: str) -> Kept:
+    """The record of a line; the reverse of `line_of`."""
+    values = json.loads(line)
+    kind = KINDS[values.pop("kind")]
+    for one in fields(kind):
+        value = values.get(one.name, one.default)
+        if one.type is float:
+            values[one.name] = math.nan if value is None else float(value)
+        elif not isinstance(value, one.type):  # type: ignore[arg-type]
+            raise TypeError(f"{one.name} is {value!r}")
+    return kind(**values)
