@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -115,6 +116,17 @@ def test_a_snapshot_is_safetensors_and_json_and_nothing_else(tmp_path: Path) -> 
             read = json.loads((place / "state.json").read_text(), parse_constant=refuse)
             assert read["step"] == int(place.name.removeprefix("step-"))
             assert {name.split(".")[0] for name in snapshots.read(place)[1]} >= {"weights", "random"}
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077])
+def test_who_may_read_a_snapshot_is_what_the_user_has_said(mask: int, tmp_path: Path) -> None:
+    trainer = make_trainer("translate", tmp_path)
+    before = os.umask(mask)
+    try:
+        place = save(tmp_path / "checkpoints", trainer)
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in place.iterdir()} == {0o666 & ~mask}
 
 
 def test_only_the_newest_are_kept(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ they are the same. `write` is the whole of a safe save, `restore_newest` the who
 import json
 import logging
 import math
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from hashlib import sha256
@@ -81,6 +82,8 @@ def check_seen(place: Path, parts: list[str]) -> None:
 def write_facts(place: Path, facts: Facts, sums: dict[str, str]) -> None:
     """Writes what is no tensor, and the checksums of all."""
     (place / FACTS).write_text(json.dumps(facts, allow_nan=False) + "\n", encoding="utf-8")
+    for name in sums:
+        shutil.copymode(place / FACTS, place / name)  # safetensors lets nobody else read what it writes
     sums = {FACTS: checksum(place / FACTS), **sums}
     (place / CHECKSUMS).write_text(json.dumps(sums) + "\n", encoding="utf-8")
 
