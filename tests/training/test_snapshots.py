@@ -352,6 +352,11 @@ def test_threads_are_taken_up_again_unless_they_are_stated(
         restore(place, stated)
         assert torch.get_num_threads() == 3
         assert not caplog.records
+        facts, tensors = snapshots.read(place)
+        facts["surroundings"] |= {"ranks": 2, "threads": 1}  # as two processes of torchrun have begun it
+        snapshots.restore(place, facts, tensors, stated)
+        assert torch.get_num_threads() == 3
+        assert caplog.messages[0].endswith("ranks was 2 and is 1, threads was 1 and is 3.")
     finally:
         torch.set_num_threads(before)
 

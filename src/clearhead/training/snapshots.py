@@ -191,9 +191,11 @@ def readable(place: Path) -> Iterator[None]:
 def restore(place: Path, facts: Facts, tensors: Mapping[str, OnDisk], trainer: Trainer) -> None:
     """Puts a trainer where a snapshot was taken; one of another run is refused before anything is changed."""
     check_same(place, facts["run"], identity(trainer))
-    if trainer.training.threads is None:
-        torch.set_num_threads(facts["surroundings"]["threads"])
-    compare(facts["surroundings"], surroundings(trainer))
+    then = facts["surroundings"]
+    # `torchrun` gives each of several processes one thread, which is far too few for one by itself.
+    if trainer.training.threads is None and then["ranks"] == ranks():
+        torch.set_num_threads(then["threads"])
+    compare(then, surroundings(trainer))
     with readable(place):
         put_back(tensors, trainer)
         trainer.position = Position(*facts["position"])
