@@ -37,6 +37,7 @@ def test_sources_are_kept_as_written(written: Any, kept: Any) -> None:
             {"train": "a", "validation": 1},
             "data.validation = 1 cannot be used: a share should be 0",
         ),
+        ({"train": "a", "validation": "1.5"}, "a file of such a name needs ./ before it"),
         ({"train": "a", "validation": -0.1}, "a share should be 0 or more and less than 1"),
         ({"train": "a", "test": True}, "data.test = True cannot be used"),
         ({"train": "a", "validation": 0.5, "test": 0.5}, "hold out 1 of the examples, which leaves none"),

@@ -146,7 +146,7 @@ def test_paths_of_an_override_are_taken_from_here(
 ) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    run = RunConfig.read(recipe, {"data.train": '["x.es", "x.en"]', "data.test": "12"})
+    run = RunConfig.read(recipe, {"data.train": '["x.es", "x.en"]', "data.test": "./12"})
     assert run.data.train == (f"{tmp_path}/here/x.es", f"{tmp_path}/here/x.en")
     assert run.data.test == f"{tmp_path}/here/12"
     assert RunConfig.read(recipe, {"data.train": "-"}).data.train == "-"

@@ -10,6 +10,7 @@
 """
 
 import glob
+import re
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -63,10 +64,13 @@ def _check_files(files: Any) -> str | tuple[str, ...]:
 
 def check_source_or_share(value: Any) -> Any:
     """A share of the training examples as a number, or a source."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        if not 0 <= value < 1:
-            raise ValueError("a share should be 0 or more and less than 1")
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and 0 <= value < 1:
         return float(value)
+    if is_number or (isinstance(value, str) and re.fullmatch(r"[+-]?[\d.]+", value)):
+        raise ValueError(
+            "a share should be 0 or more and less than 1; a file of such a name needs ./ before it"
+        )
     return None if value is None else check_source(value)
 
 
