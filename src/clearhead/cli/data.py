@@ -70,11 +70,14 @@ def show(console: "Console", title: str, audit: "Audit", with_lengths: bool = Tr
     for name, values in table_of(audit):
         table.add_row(name, *values)
     console.print(table)
+    told: set[str] = set()
     for split, report in audit.splits.items():
         if with_lengths:
             show_lengths(console, split, report)
         for problem in report.first_problems:
-            console.print(f"{split}: {problem}", markup=False, highlight=False)
+            if problem not in told:  # parts of one file tell of the same lines
+                console.print(f"{split}: {problem}", markup=False, highlight=False)
+        told.update(report.first_problems)
         if report.ignored:
             console.print(f"{split}: ignored {', '.join(report.ignored[:5])}", markup=False, highlight=False)
 
