@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import pytest
 import torch
 
+from clearhead.data.cache import checksum
 from clearhead.data.prepare import prepare
 from clearhead.errors import CheckpointError
 from clearhead.models.build import build
@@ -309,6 +310,54 @@ def test_right_checksums_of_wrong_contents_are_refused(
     snapshots.check(place)
     with pytest.raises(CheckpointError, match="is not a checkpoint as clearhead writes them"):
         restore(place, trainer)
+
+
+GONE = object()
+NAN = math.nan
+WRONG: dict[str, list[Any]] = {
+    "step": [GONE, "4", 4.5, -1, 3, None],
+    "seconds": [GONE, "1", NAN, math.inf, None, []],
+    "best_loss": [GONE, "1", NAN, math.inf, {}],
+    "skipped": [GONE, "0", 0.5, -1, 5, None],
+    "skipped_in_a_row": [GONE, "0", 0.5, -1, 5, None],
+    "evaluations_since_best": [GONE, "0", 0.5, -1, 5, None],
+    "position": [GONE, None, 3, [0], [0, 0, 0], ["a", 0], [0, -1], [0, 4], [5, 0], {}],
+    "run": [GONE, None, [], "x"],
+    "surroundings": [GONE, None, [], {}, {"ranks": 1, "threads": 0}, {"ranks": 1, "threads": "x"}],
+    "parts": [GONE, 0, 2, -1, "x", None],
+}
+
+
+def rewrite(place: Path, name: str, value: object) -> None:
+    """Changes a fact of a snapshot, and its checksum."""
+    facts = json.loads((place / "state.json").read_text())
+    if value is GONE:
+        del facts[name]
+    else:
+        facts[name] = value
+    (place / "state.json").write_text(json.dumps(facts))
+    sums = json.loads((place / "checksums.json").read_text())
+    (place / "checksums.json").write_text(json.dumps(sums | {"state.json": checksum(place / "state.json")}))
+
+
+def test_right_checksums_of_wrong_facts_are_damage_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder, trainer = tmp_path / "checkpoints", make_trainer("translate", tmp_path)
+    assert trainer.batches.count(0) == 4
+    for step in (2, 4):
+        bad, _ = train_until(trainer, step, folder)
+    trainer.training = trainer.training.replace(threads=None)
+    kept, before = {path: path.read_bytes() for path in bad.iterdir()}, torch.get_num_threads()
+    for name, value in ((name, value) for name, values in WRONG.items() for value in values):
+        for path, content in kept.items():
+            path.write_bytes(content)
+        rewrite(bad, name, value)
+        caplog.clear()
+        assert snapshots.restore_newest(folder, trainer)
+        assert (trainer.step, trainer.position.step, torch.get_num_threads()) == (2, 2, before)
+        assert caplog.messages[0].startswith(f"{bad} is "), (name, value)
+        assert caplog.messages[0].endswith(". Going on from the one before.")
 
 
 # What changed around a run is noticed.

@@ -14,8 +14,9 @@ import json
 import logging
 import math
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -110,19 +111,24 @@ def step_of(place: Path) -> int:
 
 def restore_newest(folder: Path, trainer: Trainer) -> bool:
     """Puts a trainer where the newest good snapshot was taken, if there is any, on all ranks alike."""
-    place = newest_good(folder, Team(ranks()))
-    if place:
+
+    def take(place: Path) -> None:
         restore(place, *read(place), trainer)
-    return place is not None
+
+    return newest_good(folder, Team(ranks()), take) is not None
 
 
-def newest_good(folder: Path, team: Team) -> Path | None:
-    """The newest snapshot that is whole, if there is any; damaged ones are named. Each rank looks at some files."""
+def newest_good(folder: Path, team: Team, take: Callable[[Path], None] = lambda place: None) -> Path | None:
+    """The newest snapshot that is whole and can be taken up, if there is any; damaged ones are named.
+
+    Each rank looks at some files.
+    """
     found = told_by_first(lambda: " ".join(place.name for place in snapshots(folder))).split()
     for name in reversed(found):
-        damages = [damage for damage in team.told(damage_of(folder / name, team)) if damage]
+        place = folder / name
+        damages = told_damages(team, partial(check, place, team)) or told_damages(team, partial(take, place))
         if not damages:
-            return folder / name
+            return place
         if team.number == 0:
             log.warning("%s%s", damages[0], "" if name == found[0] else " Going on from the one before.")
     if found:
@@ -134,13 +140,14 @@ def newest_good(folder: Path, team: Team) -> Path | None:
     return None
 
 
-def damage_of(place: Path, team: Team) -> str:
-    """What this one of a team finds wrong with a snapshot, or nothing."""
+def told_damages(team: Team, do: Callable[[], None]) -> list[str]:
+    """What the members of a team find wrong with a snapshot as they do something with it."""
+    damage = ""
     try:
-        check(place, team)
+        do()
     except Damaged as error:
-        return str(error)
-    return ""
+        damage = str(error)
+    return [damage for damage in team.told(damage) if damage]
 
 
 def check(place: Path, team: Team | None = None) -> None:
@@ -167,12 +174,12 @@ def check_file(path: Path, sums: dict[str, str]) -> None:
 def read(place: Path) -> tuple[Facts, dict[str, OnDisk]]:
     """The facts and tensors of a snapshot; of the tensors nothing is read yet."""
     facts = read_json(place / FACTS)
-    if facts.get("format") != FORMAT:
-        raise CheckpointError(
-            f"{place} has format {facts.get('format')}, but this version reads format {FORMAT}.\n"
-            "Go on with the version of clearhead that wrote it."
-        )
     with readable(place):
+        if facts.get("format") != FORMAT:
+            raise CheckpointError(
+                f"{place} has format {facts.get('format')}, but this version reads format {FORMAT}.\n"
+                "Go on with the version of clearhead that wrote it."
+            )
         return facts, read_parts(place, facts["parts"])
 
 
@@ -181,27 +188,47 @@ def readable(place: Path) -> Iterator[None]:
     """Says which snapshot is not what a run writes, though its checksums are right."""
     try:
         yield
-    except (KeyError, TypeError, ValueError, IndexError, RuntimeError, SafetensorError) as error:
-        raise CheckpointError(
-            f"{place} is not a checkpoint as clearhead writes them: {error!r}.\n"
-            "Remove it to go on from the one before."
-        ) from None
+    except torch.OutOfMemoryError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError, SafetensorError) as error:
+        raise Damaged(f"{place} is not a checkpoint as clearhead writes them: {error!r}.") from None
 
 
 def restore(place: Path, facts: Facts, tensors: Mapping[str, OnDisk], trainer: Trainer) -> None:
     """Puts a trainer where a snapshot was taken; one of another run is refused before anything is changed."""
-    check_same(place, facts["run"], identity(trainer))
-    then = facts["surroundings"]
-    # `torchrun` gives each of several processes one thread, which is far too few for one by itself.
-    if trainer.training.threads is None and then["ranks"] == ranks():
-        torch.set_num_threads(then["threads"])
-    compare(then, surroundings(trainer))
+    ours = identity(trainer)
     with readable(place):
+        check_same(place, facts["run"], ours)
+        counts, position = numbers_of(place, facts, trainer)
+        then = facts["surroundings"]
+        # `torchrun` gives each of several processes one thread, which is far too few for one by itself.
+        if trainer.training.threads is None and then["ranks"] == ranks():
+            torch.set_num_threads(then["threads"])
         put_back(tensors, trainer)
-        trainer.position = Position(*facts["position"])
-    for name in COUNTS:
-        setattr(trainer, name, facts[name])
-    trainer.best_loss = math.inf if facts["best_loss"] is None else facts["best_loss"]
+        compare(then, surroundings(trainer))
+    trainer.position = position
+    for name, value in counts.items():
+        setattr(trainer, name, value)
+
+
+def numbers_of(place: Path, facts: Facts, trainer: Trainer) -> tuple[dict[str, float], Position]:
+    """The counts of a snapshot and its place in the data, if a run can have come to them."""
+    epoch, at = facts["position"]
+    counts, step = {name: facts[name] for name in COUNTS}, facts["step"]
+    if step != step_of(place) or step > trainer.steps:
+        raise ValueError(f"step = {step!r} of {trainer.steps}")
+    for name, value in (counts | {"epoch": epoch, "position": at}).items():
+        if name in ("seconds", "best_loss"):
+            is_sound = math.isfinite(value) if value is not None else name == "best_loss"
+        else:  # a step has at most one batch, one evaluation and one reason to be skipped
+            is_sound = type(value) is int and 0 <= value <= step
+        if not is_sound:
+            raise ValueError(f"{name} = {value!r}")
+    if counts["best_loss"] is None:
+        counts["best_loss"] = math.inf
+    if not trainer.batches.plan.has(epoch, at):
+        raise ValueError(f"epoch {epoch} has no batch {at}")
+    return counts, Position(epoch, at)
 
 
 # What a snapshot says of its run.
