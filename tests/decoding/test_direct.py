@@ -1,6 +1,6 @@
 """The direct step gives the logits of the model's own step, for every kind of model, and leaves the rest to it."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -173,6 +173,20 @@ def test_weights_that_were_changed_or_replaced_are_the_ones_used() -> None:
     model.load_state_dict({name: weight + 0.1 for name, weight in model.state_dict().items()}, assign=True)
     state, same = stepper.start(1, 9), model.start(1, 9)
     assert gap(stepper.step(tokens, state), model.step(tokens, same)) < TOLERANCE
+
+
+@pytest.mark.parametrize("order", get_args(Order))
+def test_one_number_changed_behind_the_counters_is_seen(order: Order) -> None:
+    """Through `.data`, as a fused optimizer does; in every matrix, and in every order of it."""
+    model, stepper, _ = fresh(tied=False)
+    tokens = torch.ones(1, 1, dtype=torch.long)
+    stepper.start(1, 9)
+    for name, weight in model.named_parameters():
+        stepper.look_up(order)
+        place = (1,) if name.endswith("tokens.weight") else (-1,)  # of the token that is read
+        weight.data[place].view(-1)[-1:].add_(3.0)
+        state, same = stepper.start(1, 9), model.start(1, 9)
+        assert gap(stepper.step(tokens, state), model.step(tokens, same)) < TOLERANCE, name
 
 
 def test_no_gradients_are_kept() -> None:

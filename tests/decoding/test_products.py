@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clearhead.decoding import products
-from clearhead.decoding.products import Order, product, product_of, row_kernel
+from clearhead.decoding.products import Order, checksum, product, product_of, row_kernel
 
 TOLERANCE = 1e-5  # of float32 sums taken in another order
 
@@ -102,3 +102,15 @@ def test_the_number_of_threads_changes_no_bit_and_threads_may_call_at_once() -> 
     with ThreadPoolExecutor(4) as pool:
         for _ in range(5):
             assert all(map(torch.equal, pool.map(multiplied, rows), alone))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("size", [1, 2, 7, 1000])
+def test_any_one_number_changes_the_checksum(dtype: torch.dtype, size: int) -> None:
+    weight = some(size).to(dtype)
+    before = checksum(weight)
+    assert checksum(weight.clone()) == before
+    for place in {0, size // 2, size - 1}:
+        changed = weight.clone()
+        changed[place] *= 1.01
+        assert checksum(changed) != before

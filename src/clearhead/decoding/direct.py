@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clearhead.decoding.engine import Stepper
-from clearhead.decoding.products import Order, Product, product, product_of, stamp
+from clearhead.decoding.products import Order, Product, Stamp, product, product_of, stamp
 from clearhead.layers.attention import Attention
 from clearhead.layers.blocks import Block
 from clearhead.layers.cache import State
@@ -64,7 +64,7 @@ class DirectStepper:
 
     def __init__(self, model: Decoder) -> None:
         self.model, self.stack = model, model.decoder
-        self.stamp: list[tuple[int, int, float]] = []
+        self.stamp: Stamp | None = None
         self.order: Order = "own"
         self.others = 0  # steps in a row for which another order is better
         size = sum(weight.numel() for weight in model.parameters())
@@ -74,8 +74,7 @@ class DirectStepper:
         self, batch: int, capacity: int, source: Tensor | None = None, source_counts: Tensor | None = None
     ) -> State:
         """An empty state; weights that were changed since are looked up anew."""
-        if (now := stamp(self.model)) != self.stamp:
-            self.stamp = now
+        if self.stamp is None or self.stamp != stamp(self.model, self.copied()):
             self.look_up("own")
         return self.model.start(batch, capacity, source, source_counts)
 
@@ -83,9 +82,22 @@ class DirectStepper:
     def look_up(self, order: Order) -> None:
         """Finds the weights of every sublayer, and copies them where another order is asked for."""
         self.order, self.others = order, 0
-        blocks = [block for block in self.stack.blocks if isinstance(block, Block)]
-        self.sublayers = [part for i, block in enumerate(blocks) for part in sublayers(block, i, order)]
+        blocks = enumerate(self.blocks)
+        self.sublayers = [part for i, block in blocks for part in sublayers(block, i, order)]
         self.norm, self.head = direct_norm(self.stack.norm), direct_head(self.model.head, order)
+        self.stamp = stamp(self.model, self.copied())
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The blocks of the stack."""
+        return [block for block in self.stack.blocks if isinstance(block, Block)]
+
+    def copied(self) -> list[nn.Parameter]:
+        """The weights that are not read where they lie: all for several rows, else those multiplied together."""
+        parts: list[nn.Module] = [self.model]
+        if self.order != "for rows":
+            parts = [W for block in self.blocks for W in (block.self.W_q, block.self.W_k, block.self.W_v)]
+        return [weight for part in parts for weight in part.parameters()]
 
     def reorder(self, best: Order) -> None:
         """Looks the weights up in another order once it is likely to be worth it."""
