@@ -1,5 +1,6 @@
 """A run begins with the weights of another model: what fits is taken, what cannot be is refused, all of it told."""
 
+import json
 import random
 import shutil
 from pathlib import Path
@@ -16,6 +17,7 @@ from clearhead.config.training import TrainingConfig
 from clearhead.errors import CheckpointError, ConfigError
 from clearhead.models.build import Model, build
 from clearhead.text.tokenizer import Tokenizer
+from clearhead.training import snapshots
 from clearhead.training.begin import (
     GENTLE,
     GENTLE_LORA,
@@ -26,6 +28,7 @@ from clearhead.training.begin import (
     gentle_settings,
 )
 from clearhead.training.runs import Run, make_run
+from tests.training.test_snapshots import rewrite
 from tests.training.trainers import configured
 
 BYTES = Tokenizer.train([], configured("classify", Path("/tmp")).tokenizer)
@@ -195,6 +198,40 @@ def killed(place: Path, given: str, step: int, **training: Any) -> RunConfig:
     records.close()  # type: ignore[attr-defined]
     shutil.rmtree(given)
     return RunConfig.read(place / "run" / "recipe.toml")
+
+
+def test_a_run_goes_on_without_the_model_that_it_has_added_tokens_to(tmp_path: Path) -> None:
+    given = kept(tmp_path / "given", model_of("encoder"))
+    config = configured("classify", tmp_path / "data", init_from=given, checkpoint_every=2)
+    config = config.replace(tokenizer=config.tokenizer.replace(added=["<one>", "<two>"]))
+    records = make_run(config, tmp_path / "run").train()
+    assert any(record.step == 4 for record in records)
+    records.close()  # type: ignore[attr-defined]
+    shutil.rmtree(given)
+    again = make_run(RunConfig.read(tmp_path / "run" / "recipe.toml"), tmp_path / "run")
+    assert next(iter(again.train(resume=True))).step > 1
+
+
+def test_another_tokenizer_of_the_model_it_began_with_is_refused(tmp_path: Path) -> None:
+    """Also where it cuts these very data into the same ids."""
+    given = kept(tmp_path / "given", model_of("encoder"))
+    run = started("classify", tmp_path, given, lora_rank=2, steps=4, checkpoint_every=2)
+    records = run.train()
+    assert any(record.step == 3 for record in records)
+    records.close()  # type: ignore[attr-defined]
+    (place,) = snapshots.snapshots(run.out / "checkpoints")
+    document = json.loads((tmp_path / "given" / "tokenizer.json").read_text())
+    pieces = document["model"]["vocab"]
+    one, other = [piece for piece in pieces if len(piece) == 1 and ord(piece) > 255][:2]
+    pieces[one], pieces[other] = pieces[other], pieces[one]
+    (tmp_path / "given" / "tokenizer.json").write_text(json.dumps(document))
+    recipe = RunConfig.read(run.out / "recipe.toml")
+    with pytest.raises(CheckpointError, match=f"^{place} goes with another tokenizer than this one: "):
+        list(make_run(recipe, run.out).train(resume=True))
+    facts = json.loads((place / "state.json").read_text())
+    del facts["run"]["tokenizers"]  # as checkpoints were before
+    rewrite(place, "run", facts["run"])
+    assert list(make_run(recipe, run.out).train(resume=True))
 
 
 @pytest.mark.parametrize("frozen", [(), ("embeddings", "encoder.0")])

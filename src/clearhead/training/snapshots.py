@@ -246,7 +246,7 @@ def facts_of(trainer: Trainer, run: Facts) -> Facts:
 
 def identity(trainer: Trainer) -> Facts:
     """What must be the same for a run to go on as if it had never stopped."""
-    training = trainer.training
+    training, tokenizers = trainer.training, trainer.data.tokenizers
     weights = trainer.model.named_parameters()
     model = trainer.run.model.model_dump(mode="json", exclude={"dropout", "attention_dropout"})
     return {
@@ -257,6 +257,7 @@ def identity(trainer: Trainer) -> Facts:
         "training.average": training.average,
         "training data": data_key(trainer, "train"),
         "validation data": data_key(trainer, "validation"),
+        "tokenizers": [each.digest for each in (tokenizers.target, tokenizers.source)],
         **{f"model.{key}": value for key, value in model.items()},
         "training.lora_scale": training.lora_scale,
         "weights": {name: list(weight.shape) for name, weight in weights if weight.requires_grad},
@@ -283,13 +284,19 @@ def frozen_key(model: nn.Module) -> str | None:
 def check_same(place: Path, theirs: Facts, ours: Facts) -> None:
     """Refuses a snapshot of another run, and says what differs and what to do."""
     for name, value in ours.items():
-        if theirs.get(name) == value:
+        if theirs.get(name) == value or (name == "tokenizers" and name not in theirs):  # old ones do not say
             continue
         if name.endswith("data"):
             raise CheckpointError(
                 f"The {name} is not what {place} was trained on: its files, or how they are read, have changed since.\n"
                 "Put them back as they were to go on. Or begin a new run on the new data from the model that is "
                 f"there: --training.init_from {place.parent.parent / 'best'}."
+            )
+        if name == "tokenizers":
+            raise CheckpointError(
+                f"{place} goes with another tokenizer than this one: the same ids would mean other texts.\n"
+                "Put back tokenizer.json of the model in training.init_from, or the data and the settings that it was "
+                "made from."
             )
         if name == "frozen weights":
             raise CheckpointError(
