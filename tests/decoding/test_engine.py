@@ -13,7 +13,9 @@ from torch import Tensor, nn
 
 from clearhead.checkpoint import Checkpoint
 from clearhead.config.decoding import DecodingConfig
+from clearhead.decoding import direct
 from clearhead.decoding.engine import Engine, Stepper, Text, pad
+from clearhead.decoding.products import Order, Product, product_of
 from clearhead.errors import CheckpointError, ConfigError, InputError
 from clearhead.layers.attention import Attention
 from tests.decoding.hand_built import Scripted, copier, counter, repeater, scripted
@@ -202,6 +204,34 @@ def test_a_step_projects_one_token_to_keys_and_values() -> None:
     assert len(matrices) == 2 * checkpoint.config.decoder_blocks
     for matrix in matrices:
         assert [tokens for name, tokens in seen if name == matrix] == [5, 1, 1, 1, 1, 1]
+
+
+@pytest.mark.notes("N40")
+def test_a_direct_step_projects_one_token_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = language_model()
+    seen: list[tuple[str, int]] = []
+    rows: list[int] = []
+
+    def counted(*matrices: nn.Module, order: Order) -> Product:
+        multiply = product_of(*matrices, order=order)
+
+        def noted(X: Tensor) -> Tensor:
+            rows.append(len(X))
+            return multiply(X)
+
+        return noted if len(matrices) == 3 else multiply  # queries, keys and values together
+
+    monkeypatch.setattr(direct, "product_of", counted)
+    hooks = record_projections(checkpoint.module, seen)
+    try:
+        module: Any = checkpoint.module
+        run(direct.stepper_of(module), [greedy(1, 5, 6, 7, 8, banned=(END,), max_tokens=6)])
+    finally:
+        for hook in hooks:
+            hook.remove()
+    blocks = checkpoint.config.decoder_blocks
+    assert [tokens for _, tokens in seen] == [5] * 2 * blocks  # the prompt, by the model's own step
+    assert rows == [1] * 5 * blocks
 
 
 @pytest.mark.notes("N40")
