@@ -1,15 +1,23 @@
 """The self-check holds for sound models of every shape, and notices a model that breaks a law."""
 
+from typing import Any, get_args
+
 import pytest
 import torch
+from torch import Tensor
 
 from clearhead import checkpoint as folder
 from clearhead.checkpoint import Checkpoint
 from clearhead.config.model import ModelConfig
+from clearhead.decoding import direct
+from clearhead.decoding.products import Order
 from clearhead.inspection.check import check
 from clearhead.layers import attention
+from clearhead.layers.cache import State
+from clearhead.layers.feedforward import FeedForward
 from clearhead.layers.masks import View
 from clearhead.models.build import Model, build
+from clearhead.models.decoder import Decoder
 
 SMALL: dict[str, object] = {
     "vocabulary": 23,
@@ -27,6 +35,8 @@ CASES: dict[str, dict[str, object]] = {
     "vectors": SMALL | {"shape": "encoder", "head": "none"},
     "translator": SMALL | {"shape": "encoder-decoder", "positions": "relative"},
     "short context": SMALL | {"context": 3},
+    "one token": SMALL | {"context": 1},
+    "no blocks": SMALL | {"decoder_blocks": 0},
 }
 
 
@@ -42,6 +52,7 @@ def test_every_law_holds_for_a_sound_model(name: str) -> None:
     writes = name not in ("encoder", "classifier", "vectors")
     assert ("cached = uncached" in found) is writes
     assert {"batched = single", "captured = fast", "saved = loaded"} <= found.keys()
+    assert ("attention rows sum to 1" in found) is (name != "no blocks")
 
 
 def test_a_mask_that_lets_the_future_through_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,6 +65,47 @@ def test_a_mask_that_lets_the_future_through_is_noticed(monkeypatch: pytest.Monk
     found = laws(CASES["decoder"])
     assert not found["no look at the future"]
     assert not found["captured = fast"]
+
+
+def test_padding_that_is_looked_at_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = attention.fused
+    monkeypatch.setattr(
+        attention,
+        "fused",
+        lambda module, Q, K, V, view: whole(module, Q, K, V, View(view.at, view.to)),
+    )
+    assert not laws(CASES["encoder"])["batched = single"]
+
+
+@pytest.mark.parametrize("name", ["decoder", "translator"])
+@pytest.mark.parametrize("order", get_args(Order))
+def test_a_wrong_step_of_decoding_is_noticed_in_every_order(
+    name: str, order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a kernel that is miscompiled, or a copy that is packed wrongly."""
+    right = direct.direct_feedforward
+
+    def careless(ffn: FeedForward, ordered: Order) -> direct.Sublayer:
+        return (lambda X, now: torch.zeros_like(X)) if ordered == order else right(ffn, ordered)
+
+    monkeypatch.setattr(direct, "direct_feedforward", careless)
+    assert broken(laws(CASES[name])) == {"cached = uncached"}
+
+
+def test_a_cache_that_forgets_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the model's own step; the direct one is not used for a similarity such as this."""
+    right = Decoder.step
+
+    def careless(self: Decoder, tokens: Tensor, state: State, *given: Any) -> Tensor:
+        state.cache.K[0].zero_()
+        return right(self, tokens, state, *given)
+
+    monkeypatch.setattr(Decoder, "step", careless)
+    assert broken(laws(SMALL | {"similarity": "gaussian"})) == {"cached = uncached"}
+
+
+def broken(found: dict[str, bool]) -> set[str]:
+    return {name for name, holds in found.items() if not holds}
 
 
 def test_a_number_that_is_none_is_noticed_wherever_it_stands() -> None:

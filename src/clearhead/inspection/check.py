@@ -4,22 +4,28 @@ A checkpoint enters; a `Law` a line leaves. Sums round differently for other sha
 logits agree within 1e-4 of the largest, not to the last bit; what is only read again agrees in every bit.
 """
 
+import math
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import get_args
 
 import torch
 from torch import Tensor
 
 from clearhead import checkpoint as folder
 from clearhead.checkpoint import Checkpoint
+from clearhead.decoding.direct import DirectStepper, stepper_of
+from clearhead.decoding.products import Order
 from clearhead.errors import CheckpointError
 from clearhead.inspection.capture import capture
+from clearhead.layers.attention import Attention
 from clearhead.models.decoder import Decoder
 from clearhead.models.translator import Translator
 
 TOLERANCE = 1e-4  # times the largest logit, or 1 if that is smaller
+DIRECT_STEPS = 8  # of each order of the weights
 LENGTHS = (48, 31, 7, 1)  # tokens of the rows that are checked, as far as the context allows
 
 
@@ -101,9 +107,20 @@ def is_of_source(probe: Probe, name: str) -> bool:
 
 
 def cached_equals_uncached(probe: Probe) -> Law:
-    """A prompt of half the row, then a token at a time through the cache, against one full pass."""
+    """A prompt of half the row, then a token at a time through the cache, against one full pass.
+
+    By the model's own step, and by the one that decoding takes: for one row, and for several.
+    """
     assert isinstance(probe.module, Decoder)
-    longest, module = probe.tokens.shape[1], probe.module
+    gaps, stepper = own_steps(probe, probe.module), stepper_of(probe.module)
+    if isinstance(stepper, DirectStepper):
+        gaps += direct_steps(probe, stepper, 1) + direct_steps(probe, stepper, len(LENGTHS))
+    return Law("cached = uncached", largest(gaps), probe.limit)
+
+
+def own_steps(probe: Probe, module: Decoder) -> list[float]:
+    """The model's own steps, with rows of different length."""
+    longest = probe.tokens.shape[1]
     source = (probe.source, probe.source_counts) if isinstance(module, Translator) else ()
     state = module.start(len(LENGTHS), longest, *source)
     first = (probe.counts + 1) // 2  # of different length in every row
@@ -115,7 +132,26 @@ def cached_equals_uncached(probe: Probe) -> Law:
         logits = module.step(probe.tokens.gather(1, at[:, None]), state, counts)
         rows = counts.nonzero()[:, 0]
         gaps.append(distance(logits[rows, 0], probe.whole[rows, at[rows]]))
-    return Law("cached = uncached", largest(gaps), probe.limit)
+    return gaps
+
+
+def direct_steps(probe: Probe, stepper: DirectStepper, b: int) -> list[float]:
+    """Some steps of decoding with b rows that go on without padding, with the weights in every order."""
+    gaps, tokens, of_source = [], probe.tokens[:b], (probe.source[:b], probe.source_counts[:b])
+    translates = isinstance(probe.module, Translator)
+    whole = probe.module(tokens, of_source[0], None, of_source[1]) if translates else probe.module(tokens)
+    first = (probe.counts[:b] + 1) // 2
+    longest, rows = tokens.shape[1], torch.arange(b)
+    stepper.patience = dict.fromkeys(stepper.patience, math.inf)  # each order stays
+    for order in get_args(Order):
+        state = stepper.start(b, longest, *(of_source if translates else ()))
+        stepper.look_up(order)
+        stepper.step(tokens[:, : int(first.max())], state, first)
+        for _ in range(min(DIRECT_STEPS, longest - int(first.max()))):
+            at = state.lengths
+            logits = stepper.step(tokens.gather(1, at[:, None]), state)
+            gaps.append(distance(logits[:, 0], whole[rows, at]))
+    return gaps
 
 
 def sees_no_future(probe: Probe) -> Law:
@@ -178,7 +214,7 @@ def largest(gaps: list[float]) -> float:
     return float(torch.tensor(gaps, dtype=torch.double).max()) if gaps else 0.0
 
 
-OF_ALL = (batched_equals_single, captured_equals_fast, rows_sum_to_one)
+OF_ALL = (batched_equals_single, captured_equals_fast)
 OF_WRITERS = (cached_equals_uncached, sees_no_future)
 
 
@@ -187,6 +223,8 @@ def check(checkpoint: Checkpoint, *more: Callable[[Probe], Law]) -> Iterator[Law
     """The laws that concern this model, one after the other, and then more of them."""
     probe = Probe(checkpoint)
     laws: list[Callable[[Probe], Law]] = list(OF_ALL)
+    if any(isinstance(part, Attention) for part in checkpoint.module.modules()):
+        laws.append(rows_sum_to_one)
     if isinstance(checkpoint.module, Decoder) and checkpoint.config.head == "language":
         laws += OF_WRITERS
     for law in [*laws, saved_equals_loaded, *more]:
