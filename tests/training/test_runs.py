@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from clearhead import checkpoint as folder
 from clearhead.config.decoding import DecodingConfig
-from clearhead.config.run import RunConfig
+from clearhead.config.run import RunConfig, shipped
 from clearhead.decoding.generate import Generation, Generator, Task
 from clearhead.errors import CheckpointError, ConfigError
 from clearhead.training import runs, snapshots
@@ -20,7 +20,7 @@ from clearhead.training.history import History, read_log
 from clearhead.training.runs import as_long_as, make_run
 from clearhead.training.trainer import EvaluationRecord, StepRecord
 from tests.training.small import small_config, small_run
-from tests.training.test_snapshots import facts
+from tests.training.test_snapshots import GONE, facts, rewrite
 from tests.training.trainers import TASKS, configured
 
 MODEL_FILES = {"config.json", "model.safetensors", "tokenizer.json", "card.md"}
@@ -201,6 +201,57 @@ def test_settings_that_change_as_a_run_goes_on_are_told_and_written(
     list(make_run(RunConfig.read(recipe), out).train(resume=True))
     assert recipe.read_text() == before
     assert not caplog.messages
+
+
+def go_on(out: Path, changes: dict[str, str] | None = None) -> None:
+    """A step more of a run that was killed, with other settings if some are given."""
+    records = make_run(RunConfig.read(out / "recipe.toml", changes or {}), out).train(resume=True)
+    next(iter(records))
+    records.close()  # type: ignore[attr-defined]
+
+
+def test_settings_that_are_changed_by_hand_are_told_and_written_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    out = killed_at(4, small_config("classify", tmp_path), tmp_path / "run")
+    recipe = out / "recipe.toml"
+    original = recipe.read_text()
+    recipe.write_text(original.replace("[training]\n", "[training]\nlearning_rate = 0.001\n"))
+    line = "from step 3 on: training.learning_rate = 0.001, which was 0.002"
+    for _ in range(2):  # the second time it is known
+        go_on(out)
+        assert caplog.messages == [f"Settings have changed, {line}."]
+        assert recipe.read_text().splitlines()[0] == f"# {line}"
+        assert recipe.read_text().count("# ") == 1
+    go_on(out, {"training.learning_rate": "0.002"})  # as it was: nothing has ever learned by the other
+    assert len(caplog.messages) == 1
+    assert "#" not in recipe.read_text()
+    assert RunConfig.read(recipe).training.learning_rate == 0.002
+
+
+def test_a_checkpoint_that_does_not_say_its_settings_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As those of before; or it says them in words that this version does not know."""
+    for number, settings in enumerate((GONE, {"task": "dream"}, [])):
+        out = killed_at(4, small_config("classify", tmp_path), tmp_path / f"run{number}")
+        rewrite(out / "checkpoints" / "step-3", "settings", settings)
+        caplog.clear()
+        go_on(out, {"training.learning_rate": "0.001"})
+        line = "from step 3 on: training.learning_rate = 0.001, which was 0.002"
+        assert caplog.messages == [f"Settings have changed, {line}."]
+        go_on(out)
+        assert len(caplog.messages) == 1
+        assert (out / "recipe.toml").read_text().startswith(f"# {line}\n")
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_what_a_checkpoint_says_of_settings_is_what_they_are(name: str) -> None:
+    config = RunConfig.read(name)
+    facts = {"settings": json.loads(config.model_dump_json(exclude_unset=True))}
+    found = snapshots.settings_of(facts)
+    assert found is not None
+    assert list(config.changes(found)) == []
 
 
 @pytest.mark.parametrize("change", [{"training.steps": "9"}, {"model.d": "16"}, {"training.init_from": "x"}])

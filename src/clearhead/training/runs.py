@@ -30,7 +30,7 @@ from clearhead.data.prepare import Prepared, prepare
 from clearhead.data.progress import Listener, unheard
 from clearhead.decoding.generate import Generator, Task
 from clearhead.decoding.read import Reader
-from clearhead.errors import CheckpointError, ConfigError
+from clearhead.errors import CheckpointError
 from clearhead.inspection.figures import Attention, attention_of
 from clearhead.models.build import Model, build
 from clearhead.storage import mend, write_whole
@@ -72,6 +72,9 @@ class Run:
     is_stopping: bool = False  # somebody has asked it to
     trainer: Trainer | None = None
     attention: Attention | None = None  # of the newest evaluation
+    before: RunConfig | None = (
+        None  # its settings until the checkpoint that it goes on from, where that says them
+    )
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -145,19 +148,17 @@ class Run:
         kept = self.out / CHECKPOINTS
         if not resume:
             check_free(self.out)
-        before = RunConfig.read(self.out / RECIPE) if resume and holds_run(self.out) else None
-        if before is None:
+        written = RunConfig.read(self.out / RECIPE) if resume and holds_run(self.out) else None
+        if written is None:
             self.write_recipe(self.notes)
-        elif snapshots.snapshots(kept):
-            self.check_start(before.training.init_from)
         kept.mkdir(exist_ok=True)
         for place in (kept, self.out, self.out / "best", self.out / "last"):
             mend(place)
         trainer = self.make_trainer(resume)
         if resume and not trainer.step:
             self.check_unbegun(trainer)
-        if before is not None and trainer.step < trainer.steps:
-            self.tell_changes(before, trainer.step)
+        if written is not None and trainer.step < trainer.steps:
+            self.tell_changes(written, trainer.step)
         self.history = cut_log(self.out / LOG, trainer.step if resume else -1)
         return trainer
 
@@ -173,8 +174,8 @@ class Run:
     def make_trainer(self, resume: bool) -> Trainer:
         """The trainer, where the newest checkpoint was taken if the run goes on."""
         self.trainer = Trainer(self.config, self.data, self.model, self.plan.steps)
-        if resume:
-            snapshots.restore_newest(self.out / CHECKPOINTS, self.trainer)
+        facts = snapshots.restore_newest(self.out / CHECKPOINTS, self.trainer) if resume else None
+        self.before = snapshots.settings_of(facts) if facts else None
         self.trainer.is_stopping = self.is_stopping
         return self.trainer
 
@@ -191,23 +192,23 @@ class Run:
         comments = "".join(f"# {line}\n" for note in notes for line in note.splitlines())
         write_whole(self.out / RECIPE, f"{comments}{self.config.to_toml()}")
 
-    def check_start(self, before: str | None) -> None:
-        """Refuses another model to start from where all that learns has begun; frozen weights may have moved."""
-        now = self.config.training.init_from
-        if now != before and all(weight.requires_grad for weight in self.model.parameters()):
-            raise ConfigError(
-                f"training.init_from = {now!r}: the run has begun, from {before or 'random weights'}.\n"
-                "Leave it out to go on, or begin a new run with it."
-            )
+    def tell_changes(self, written: RunConfig, step: int) -> None:
+        """Tells the settings that are others than before, which the checkpoint has let pass, and writes them down.
 
-    def tell_changes(self, before: RunConfig, step: int) -> None:
-        """Tells the settings that are others than before, which the checkpoint has let pass, and writes them down."""
-        changes = [f"from step {step:,} on: {line}" for line in self.config.changes(before)]
-        if changes:
-            log.warning("Settings have changed, %s.", "; ".join(changes))
-            lines = (self.out / RECIPE).read_text(encoding="utf-8-sig").splitlines()
-            comments = takewhile(lambda line: line.startswith("#"), lines)
-            self.write_recipe([*(line.removeprefix("#").strip() for line in comments), *changes])
+        Before is what the checkpoint says: the recipe may have been changed by hand.
+        """
+        since = f"from step {step:,} on: "
+        changes = [f"{since}{line}" for line in self.config.changes(self.before or written)]
+        lines = (self.out / RECIPE).read_text(encoding="utf-8-sig").splitlines()
+        told = [
+            line.removeprefix("#").strip() for line in takewhile(lambda line: line.startswith("#"), lines)
+        ]
+        if new := [line for line in changes if line not in told]:
+            log.warning("Settings have changed, %s.", "; ".join(new))
+        # What was changed at this step before was not kept by any checkpoint.
+        notes = [line for line in told if self.before is None or not line.startswith(since)] + changes
+        if notes != told or any(self.config.changes(written)):
+            self.write_recipe(notes)
 
     @property
     def step(self) -> int:

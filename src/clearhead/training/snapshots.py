@@ -3,7 +3,7 @@
 A snapshot is a folder `checkpoints/step-N` of safetensors and JSON:
 
 state-1-of-1.safetensors   every tensor: what learns, and what training keeps of it; a file for each rank with a part
-state.json                 counts, the place in the data, what the run is, and what it runs on
+state.json                 counts, the place in the data, what the run is, its settings, and what it runs on
 checksums.json             the SHA-256 of the others
 
 Weights that do not learn are not in it: the run finds them again where it began, and a checksum says whether
@@ -28,9 +28,10 @@ from torch import Tensor, nn
 
 from clearhead import __version__
 from clearhead.checkpoint import read_json, some
+from clearhead.config.run import RunConfig
 from clearhead.data.batches import Position
 from clearhead.data.cache import checksum, key_of
-from clearhead.errors import CheckpointError, TrainingError
+from clearhead.errors import CheckpointError, ConfigError, TrainingError
 from clearhead.storage import remove_whole, taking_place
 from clearhead.training.distributed import rank, ranks, told_by_first
 from clearhead.training.parts import OnDisk, part_names, read_parts, write_part
@@ -109,13 +110,16 @@ def step_of(place: Path) -> int:
     return int(place.name[5:])
 
 
-def restore_newest(folder: Path, trainer: Trainer) -> bool:
-    """Puts a trainer where the newest good snapshot was taken, if there is any, on all ranks alike."""
+def restore_newest(folder: Path, trainer: Trainer) -> Facts | None:
+    """Puts a trainer where the newest good snapshot was taken, on all ranks alike; its facts, if there is any."""
+    taken: list[Facts] = []
 
     def take(place: Path) -> None:
-        restore(place, *read(place), trainer)
+        facts, tensors = read(place)
+        restore(place, facts, tensors, trainer)
+        taken.append(facts)
 
-    return newest_good(folder, Team(ranks()), take) is not None
+    return taken[-1] if newest_good(folder, Team(ranks()), take) else None
 
 
 def newest_good(folder: Path, team: Team, take: Callable[[Path], None] = lambda place: None) -> Path | None:
@@ -198,6 +202,7 @@ def restore(place: Path, facts: Facts, tensors: Mapping[str, OnDisk], trainer: T
     """Puts a trainer where a snapshot was taken; one of another run is refused before anything is changed."""
     ours = identity(trainer)
     with readable(place):
+        check_start(facts, trainer)
         check_same(place, facts["run"], ours)
         counts, position = numbers_of(place, facts, trainer)
         then = facts["surroundings"]
@@ -237,11 +242,31 @@ def numbers_of(place: Path, facts: Facts, trainer: Trainer) -> tuple[dict[str, f
 def facts_of(trainer: Trainer, run: Facts) -> Facts:
     """Everything of a trainer that is no tensor; `run` is its identity."""
     facts = {"format": FORMAT, "run": run, "surroundings": surroundings(trainer)}
+    facts["settings"] = trainer.run.model_dump(mode="json", exclude_unset=True)
     facts |= {"position": [trainer.position.epoch, trainer.position.step]}
     facts |= {name: getattr(trainer, name) for name in COUNTS}
     if not math.isfinite(trainer.best_loss):
         facts["best_loss"] = None  # JSON has no infinity
     return facts
+
+
+def settings_of(facts: Facts) -> RunConfig | None:
+    """The settings of the run until a snapshot; None where it does not say, or in words of another version."""
+    try:
+        return RunConfig.model_validate(facts["settings"])
+    except (KeyError, ConfigError):
+        return None
+
+
+def check_start(facts: Facts, trainer: Trainer) -> None:
+    """Refuses another model to start from where all that learns has begun; frozen weights may have moved."""
+    settings, now = settings_of(facts), trainer.training.init_from
+    before = settings.training.init_from if settings else now
+    if now != before and all(weight.requires_grad for weight in trainer.model.parameters()):
+        raise ConfigError(
+            f"training.init_from = {now!r}: the run has begun, from {before or 'random weights'}.\n"
+            "Leave it as it was to go on, or begin a new run with it."
+        )
 
 
 def identity(trainer: Trainer) -> Facts:
