@@ -1,8 +1,9 @@
 """A run folder holds what it promises, and a run that was killed ends as if it had not been."""
 
 import json
+import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ from clearhead.config.decoding import DecodingConfig
 from clearhead.config.run import RunConfig, shipped
 from clearhead.decoding.generate import Generation, Generator, Task
 from clearhead.errors import CheckpointError, ConfigError
-from clearhead.training import runs, snapshots
+from clearhead.training import runs, snapshots, trainer
 from clearhead.training.history import History, read_log
-from clearhead.training.runs import as_long_as, make_run
+from clearhead.training.runs import Run, as_long_as, make_run
 from clearhead.training.trainer import EvaluationRecord, StepRecord
 from tests.training.small import small_config, small_run
 from tests.training.test_snapshots import GONE, facts, rewrite
@@ -70,16 +71,34 @@ def test_the_last_model_is_the_one_that_was_trained(tmp_path: Path) -> None:
             assert torch.equal(mine, theirs)  # the average, not the newest
 
 
-def test_the_best_model_is_that_of_the_smallest_loss(tmp_path: Path) -> None:
+def losses(monkeypatch: pytest.MonkeyPatch, *values: float) -> None:
+    """Makes the evaluations that follow find these losses."""
+    found = iter(values)
+    monkeypatch.setattr(trainer, "validate", lambda *_: (next(found), 7, 3))
+
+
+def is_model(run: Run, name: str, weights: dict[str, torch.Tensor]) -> bool:
+    """Whether the model folder of this name holds these weights."""
+    stored = load_file(run.out / name / "model.safetensors")
+    return all(torch.equal(stored[name], weight) for name, weight in weights.items())
+
+
+def weights_at(run: Run, records: Iterable[Any]) -> dict[int, dict[str, torch.Tensor]]:
+    """The weights at each evaluation, by its step."""
+    return {
+        record.step: {name: W.detach().clone() for name, W in run.model.named_parameters()}
+        for record in records
+        if isinstance(record, EvaluationRecord)
+    }
+
+
+def test_the_best_model_is_that_of_the_smallest_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    losses(monkeypatch, 3.0, 2.0, 1.0, 1.5, math.nan, 2.5)
     run = small_run("translate", tmp_path, evaluate_every=1)
-    at_step, losses = {}, {}
-    for record in run.train():
-        if isinstance(record, EvaluationRecord):
-            at_step[record.step] = {name: w.detach().clone() for name, w in run.model.named_parameters()}
-            losses[record.step] = record.validation_loss
-    best = min(losses, key=losses.__getitem__)
-    stored = load_file(run.out / "best" / "model.safetensors")
-    assert all(torch.equal(stored[name], weight) for name, weight in at_step[best].items())
+    at_step = weights_at(run, run.train())
+    assert [step for step, weights in at_step.items() if is_model(run, "best", weights)] == [3]
+    assert [step for step, weights in at_step.items() if is_model(run, "last", weights)] == [6]
+    assert "these are the weights after 3 of 6 steps" in (run.out / "best" / "card.md").read_text()
 
 
 def test_the_recipe_of_a_run_says_steps(tmp_path: Path) -> None:
