@@ -89,12 +89,24 @@ def test_the_best_and_the_last() -> None:
     history = History()
     assert (history.step, history.best, history.last_samples()) == (0, None, [])
     for step, loss in ((5, 2.0), (10, 1.0), (15, 3.0)):
-        history.add(EvaluationRecord(step, loss, 7, 0.5, False))
+        history.add(EvaluationRecord(step, loss, 7, 0.5, step < 15))
         history.add(Sample(step, "a", str(step)))
         history.add(Sample(step, "b", str(step)))
     assert history.best is not None
     assert (history.step, history.best.step) == (15, 10)
     assert [sample.given for sample in history.last_samples()] == ["a", "b"]
+
+
+def test_where_the_best_model_is_gone_the_last_one_stands_in_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    found = [EvaluationRecord(5, 1.0, 7, 0.5, True), EvaluationRecord(10, 2.0, 7, 0.5, False)]
+    write(path, [*found])
+    assert cut_log(path, 20).best == found[0]
+    assert cut_log(path, 20, has_best=False).best == found[1]
+    assert read_log(path).best == found[1]
+    new = EvaluationRecord(15, 1.5, 7, 0.5, True)  # better than any since
+    write(path, [*read_log(path).evaluations, new, EvaluationRecord(20, 1.7, 7, 0.5, False)])
+    assert read_log(path).best == new
 
 
 def test_a_loss_that_is_no_number_is_null_in_the_log_and_comes_back(tmp_path: Path) -> None:

@@ -101,6 +101,31 @@ def test_the_best_model_is_that_of_the_smallest_loss(tmp_path: Path, monkeypatch
     assert "these are the weights after 3 of 6 steps" in (run.out / "best" / "card.md").read_text()
 
 
+@pytest.mark.parametrize("at", [3, 6])
+def test_a_best_model_that_is_gone_is_looked_for_anew_and_its_card_is_true(
+    at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where no evaluation follows any more, and the last model takes its place."""
+    losses(monkeypatch, 3.0, 1.0, 4.0, 6.0, 5.0, 5.5, 6.0, 5.0, 5.5)
+    out = killed_at(at + 1, small_config("classify", tmp_path, evaluate_every=1), tmp_path / "run")
+    shutil.rmtree(out / "best")
+    run = make_run(RunConfig.read(out / "recipe.toml"), out)
+    at_step = weights_at(run, run.train(resume=True))
+    assert caplog.messages == [
+        f"{out / 'best'} is gone: the best of the evaluations that follow takes its place, or else the last model."
+    ]
+    best, loss = (5, 5.0) if at == 3 else (6, 5.5)
+    assert [step for step, weights in at_step.items() if is_model(run, "best", weights)] == [5][: at < 6]
+    assert at < 6 or weights_in(out / "best") == weights_in(out / "last")
+    for _ in range(2):  # the second time after another start, with the measured quality
+        card = (out / "best" / "card.md").read_text()
+        assert f"these are the weights after {best} of 6 steps" in card
+        assert f"Validation loss {loss:.4f} after step {best}." in card
+        run = make_run(RunConfig.read(out / "recipe.toml"), out)
+        assert not list(run.train(resume=True))
+        assert run.evaluate()
+
+
 def test_the_recipe_of_a_run_says_steps(tmp_path: Path) -> None:
     run = small_run("translate", tmp_path, steps=None, epochs=2.0)
     run.notes = ["model.d = 8: small"]

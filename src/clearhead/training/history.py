@@ -4,7 +4,7 @@ import json
 import logging
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
 from clearhead.storage import write_whole
@@ -51,8 +51,9 @@ class History:
 
     @property
     def best(self) -> EvaluationRecord | None:
-        """The evaluation with the smallest loss."""
-        return min(self.evaluations, key=lambda record: record.validation_loss, default=None)
+        """The evaluation of the model in `best/`: the newest that was the best so far; without such, the last."""
+        newest = list(reversed(self.evaluations))
+        return next((record for record in newest if record.is_best), newest[0] if newest else None)
 
     def last_samples(self) -> list[Sample]:
         """The samples of the newest evaluation that has any."""
@@ -84,12 +85,17 @@ def history_of(records: Iterable[Kept]) -> History:
     return history
 
 
-def cut_log(path: Path, step: int) -> History:
-    """Takes what came after a step out of a log: a run that goes on from there writes it again."""
+def cut_log(path: Path, step: int, has_best: bool = True) -> History:
+    """Takes what came after a step out of a log: a run that goes on from there writes it again.
+
+    Where the best model is gone, no evaluation is called that of the best any more.
+    """
     records, damage = records_of(path)
     if damage:  # as a machine may leave it that lost its power
         log.warning("%s has a damaged line, and ends before it: %s.", path, damage)
     kept = [record for record in records if record.step <= step]
+    if not has_best:
+        kept = [replace(one, is_best=False) if isinstance(one, EvaluationRecord) else one for one in kept]
     write_whole(path, "".join(map(line_of, kept)))
     return history_of(kept)
 

@@ -11,6 +11,7 @@ runs/NAME/tensorboard/    events, where it is installed
 
 import json
 import logging
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -41,7 +42,7 @@ from clearhead.training import snapshots
 from clearhead.training.begin import begin
 from clearhead.training.card import card_of
 from clearhead.training.disk import alone_in, told_when_full
-from clearhead.training.distributed import is_first, one_ahead
+from clearhead.training.distributed import is_first, one_ahead, told_by_first
 from clearhead.training.evaluate import Evaluation
 from clearhead.training.events import Events
 from clearhead.training.history import History, Sample, cut_log, line_of, read_log
@@ -159,7 +160,7 @@ class Run:
             self.check_unbegun(trainer)
         if written is not None and trainer.step < trainer.steps:
             self.tell_changes(written, trainer.step)
-        self.history = cut_log(self.out / LOG, trainer.step if resume else -1)
+        self.history = cut_log(self.out / LOG, trainer.step if resume else -1, (self.out / "best").exists())
         return trainer
 
     def check_unbegun(self, trainer: Trainer) -> None:
@@ -176,11 +177,24 @@ class Run:
         self.trainer = Trainer(self.config, self.data, self.model, self.plan.steps)
         facts = snapshots.restore_newest(self.out / CHECKPOINTS, self.trainer) if resume else None
         self.before = snapshots.settings_of(facts) if facts else None
+        self.check_best(self.trainer)
         self.trainer.is_stopping = self.is_stopping
         return self.trainer
 
+    def check_best(self, trainer: Trainer) -> None:
+        """Lets a trainer, on each rank, look for the best model anew where that of before is gone."""
+        if not math.isfinite(trainer.best_loss):
+            return
+        if told_by_first(lambda: "there" if (self.out / "best").exists() else "gone") == "gone":
+            trainer.best_loss, trainer.evaluations_since_best = math.inf, 0
+            if is_first():
+                log.warning(
+                    "%s is gone: the best of the evaluations that follow takes its place, or else the last model.",
+                    self.out / "best",
+                )
+
     def finish(self) -> None:
-        """Keeps the last model, and the best where nothing was held out to tell which that is."""
+        """Keeps the last model, also as the best where no evaluation has told which that is."""
         self.is_done = True
         self.keep("last")
         if not (self.out / "best").exists():
