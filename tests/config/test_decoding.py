@@ -19,6 +19,13 @@ def test_everything_has_a_default_and_a_meaning() -> None:
         ({"temprature": 1.0}, "decoding.temprature is not a setting. Did you mean temperature?"),
         ({"temperature": -1.0}, "decoding.temperature = -1.0 cannot be used"),
         ({"temperature": float("nan")}, "decoding.temperature = nan cannot be used"),
+        (
+            {"temperature": 1e-50},
+            "decoding.temperature = 1e-50 is too small to divide by.\n"
+            "Use 0, which takes the likeliest token, or at least 1e-30.",
+        ),
+        ({"logit_bias": {5: 1e300}}, "decoding.logit_bias.5 = 1e+300 cannot be used: it should be less than"),
+        ({"logit_bias": {5: -1e300}}, "decoding.logit_bias.5 = -1e+300 cannot be used: it should be greater"),
         ({"top_p": 0.0}, "decoding.top_p = 0.0 cannot be used"),
         ({"top_k": 0}, "decoding.top_k = 0 cannot be used"),
         ({"max_tokens": 0}, "decoding.max_tokens = 0 cannot be used"),

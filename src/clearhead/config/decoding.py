@@ -1,6 +1,6 @@
 """The settings of decoding: the `[decoding]` table of a recipe, and options of the verbs that use a model."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -9,6 +9,8 @@ from clearhead.errors import ConfigError
 
 TEMPERATURE_OF_GENERATE = 0.8
 BEAM_OF_TRANSLATE = 5
+
+LEAST_TEMPERATURE = 1e-30  # above 0; float32, which logits are divided in, holds little less
 
 
 class DecodingConfig(Settings):
@@ -60,7 +62,7 @@ class DecodingConfig(Settings):
     frequency_penalty: float = Field(
         0.0, ge=-100, le=100, description="taken off logits once for each time a token was written"
     )
-    logit_bias: dict[int, float] = Field(
+    logit_bias: dict[int, Annotated[float, Field(ge=-1e9, le=1e9)]] = Field(
         default_factory=dict, description="numbers added to the logits of some ids"
     )
     banned: tuple[int, ...] = Field((), description="ids that are never written")
@@ -92,6 +94,11 @@ class DecodingConfig(Settings):
         if any(not text for text in self.stop):
             raise ConfigError(
                 "decoding.stop holds an empty string, at which every text would stop.\nLeave it out."
+            )
+        if self.temperature is not None and 0 < self.temperature < LEAST_TEMPERATURE:
+            raise ConfigError(
+                f"decoding.temperature = {self.temperature} is too small to divide by.\n"
+                f"Use 0, which takes the likeliest token, or at least {LEAST_TEMPERATURE}."
             )
         if self.min_tokens > self.max_tokens:
             raise ConfigError(
