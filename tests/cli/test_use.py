@@ -210,7 +210,18 @@ def test_json_of_a_beam(run: Run) -> None:
     )
     assert list(first) == ["text", "tokens", "reason", "logprobs", "score", "others"]
     assert first["score"] >= first["others"][0]["score"]
-    assert empty == {"text": "", "tokens": [], "reason": "end", "logprobs": []}
+    assert (empty["text"], empty["score"]) == ("", 0.0)
+    assert list(empty) == list(first)
+    assert len(empty["others"]) == len(first["others"])
+
+
+def test_an_empty_line_has_as_many_columns_as_any(run: Run) -> None:
+    out = good(run("translate", "translates", "--n_best", "3", "--max_tokens", "4", stdin="he\n\n"))
+    assert [line.count("\t") for line in out.splitlines()] == [2, 2]
+    options = ["--json", "--logprobs", "2", "--beam", "1", "--max_tokens", "4"]
+    out = good(run("translate", "translates", *options, stdin="he\n\n"))
+    first, empty = map(json.loads, out.splitlines())
+    assert list(empty) == list(first)
 
 
 def test_json_of_classes_and_vectors(run: Run, models: Path) -> None:

@@ -267,6 +267,12 @@ def test_a_long_text_takes_memory_as_it_grows() -> None:
     )
 
 
+def test_equal_alternatives_stay_in_the_order_of_their_ids() -> None:
+    text = greedy(1, logprobs=4, max_tokens=1)
+    run(Scripted(lambda text, source: [-3.0] + [0.0] * 99), [text])
+    assert [id for id, _ in text.tokens[0].top] == [1, 2, 3, 4]
+
+
 # Side by side.
 
 WRITERS = {

@@ -122,6 +122,19 @@ def test_a_search_ends_at_a_stop_string_too(beam: int) -> None:
     assert (whole.text, whole.reason, whole.tokens) == ("ab", "stop", ids[:6])
 
 
+@pytest.mark.parametrize("beam", [1, 2])
+def test_half_a_character_is_no_stop_string(beam: int) -> None:
+    """What a character's first bytes are shown as, U+FFFD, stops a text only where the character stays broken."""
+    whole, broken = (
+        tokenizer("byte").encode("né"),
+        [*tokenizer("byte").encode("né")[:2], *tokenizer("byte").encode("a")],
+    )
+    for ids, reason in ((whole, "length"), (broken, "stop")):
+        settings: dict[str, Any] = {"forced": tuple(ids), "max_tokens": 3, "beam": beam, "temperature": 0.0}
+        (found,) = write(language_model(), "", **settings, stop=("\ufffd",))
+        assert (found.tokens, found.reason) == (ids, reason)
+
+
 def test_the_end_token_is_in_the_tokens_and_not_in_the_text() -> None:
     ids = tokenizer("byte").encode("ab")
     (whole,) = write(language_model(), "", forced=(*ids, 2))
@@ -184,7 +197,8 @@ def test_source_and_target_may_have_tokenizers_of_their_own() -> None:
         (True, {"beam": 2}, 2, 0.0),
         (True, {"temperature": 0.7}, 1, 0.7),
         (True, {"n_best": 8}, 8, 0.0),
-        (True, {"temperature": 0.0}, 5, 0.0),
+        (True, {"temperature": 0.0}, 1, 0.0),
+        (True, {"temperature": 0.0, "n_best": 2}, 2, 0.0),
     ],
 )
 def test_a_language_model_draws_and_a_translator_searches(
@@ -240,7 +254,10 @@ def test_an_empty_prompt_begins_from_nothing() -> None:
 @pytest.mark.parametrize("beam", [1, 5])
 @pytest.mark.parametrize("text", ["", " ", "\t  "])
 def test_an_empty_source_is_translated_to_nothing(text: str, beam: int) -> None:
-    assert write(translator(), text, beam=beam) == [Generation("", [], "end")]
+    nothing = Generation("", [], "end", score=None if beam == 1 else 0.0)
+    assert write(translator(), text, beam=beam) == [nothing]
+    best = Generator(translator()).write([text, "my dog"], DecodingConfig(beam=5, n_best=3, max_tokens=4))
+    assert [len(found) for found in best] == [3, 3]
     assert joined(translator(), text, beam=beam)[0] == ""
 
 

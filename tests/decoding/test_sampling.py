@@ -82,6 +82,13 @@ def test_forced_tokens_come_one_after_the_other_and_beat_every_ban() -> None:
     assert kept(Z) == [[2], [0], [1, 3]]
 
 
+def test_a_forced_token_is_written_where_all_are_banned() -> None:
+    settings: dict[str, Any] = {"forced": (2,), "banned": (0, 1, 2, 3)}
+    assert kept(free(torch.zeros(1, 4), [1], [], **settings)) == [[2]]
+    with pytest.raises(InputError, match="Every token is banned"):
+        free(torch.zeros(1, 4), [1], [2], **settings)
+
+
 def test_temperature_sharpens_and_flattens() -> None:
     Z = logits_of(0.5, 0.3, 0.2)
     for temperature in (0.5, 2.0):
@@ -209,6 +216,30 @@ def test_equal_logits_stay_in_the_order_of_their_ids() -> None:
     Z[0, 5] = 1.0
     assert kept(sampling.top_k(Z, 3)) == [[0, 1, 5]]
     assert likeliest(torch.tensor([[1.0, 3.0, 3.0, 2.0], [0.0, 0.0, 0.0, 0.0]])).tolist() == [1, 0]
+
+
+@given(
+    numbers=st.lists(st.sampled_from([-INF, -1.5, 0.0, 0.25, 7.0]), min_size=1, max_size=70),
+    count=st.integers(1, 90),
+)
+def test_best_first_is_a_stable_sort(numbers: list[float], count: int) -> None:
+    places = sorted(range(len(numbers)), key=lambda place: -numbers[place])  # Python's is stable
+    found = list(sampling.best_first(torch.tensor(numbers), count))
+    assert found == [(numbers[place], place) for place in places]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"temperature": 1e-30},
+        {"temperature": 1e-30, "logit_bias": {0: 1e9, 1: -1e9}, "top_k": 2, "typical": 0.5, "top_p": 0.5},
+        {"temperature": 100.0, "logit_bias": {0: 1e9, 1: 1e9}, "repetition_penalty": 100.0, "min_p": 0.5},
+    ],
+)
+def test_the_largest_settings_leave_numbers(settings: dict[str, Any]) -> None:
+    Z = narrow(free(torch.tensor([[3.0, -200.0, 1.0, 0.5]]), [0, 1], [], **settings), rule(**settings))
+    assert not bool(torch.softmax(Z, -1).isnan().any())
+    assert draw(Z, torch.tensor([0.999])).tolist() in ([0], [1])
 
 
 def test_a_rule_that_keeps_all_keeps_all() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from clearhead.checkpoint import Checkpoint
 from clearhead.config.decoding import DecodingConfig
 from clearhead.decoding.engine import Engine, Text
-from clearhead.decoding.search import Beam, Hypothesis, beam_search
+from clearhead.decoding.search import Beam, Beginning, Hypothesis, beam_search
 from clearhead.errors import CheckpointError, InputError
 from clearhead.models.decoder import Decoder
 from tests.decoding.hand_built import SURE, Scripted, copier, scripted
@@ -243,6 +243,23 @@ def test_a_hypothesis_ends_at_a_stop_string() -> None:
     settings = DecodingConfig(beam=2, max_tokens=9)
     (found,) = beam_search(scripted(VOCABULARY, 2, 3, 2), [[1]], settings, [END], stops=stops)
     assert (found[0].ids, found[0].reason) == ([2, 3], "stop")
+
+
+def test_a_beam_stays_as_wide_as_asked_beside_stop_strings() -> None:
+    """All but the two worst tokens end a text; those two must run on."""
+    beam = Beam(
+        [1], 9, "length", DecodingConfig(beam=2), [Beginning([], [], 0.0, 0)], lambda ids: ids[-1] < 98
+    )
+    P = torch.log_softmax(-torch.arange(100.0), 0)[None]
+    beam.grow(P, P, [END])
+    assert [text.ids for text in beam.running] == [[98], [99]]
+    assert [found.ids for found in beam.finished] == [[0], [1]]
+
+
+def test_of_equal_texts_the_smaller_ids_come_first() -> None:
+    flat = Scripted(lambda text, source: [-9.0] + [0.0] * 99)
+    found = search(flat, [1], beam=6, n_best=6, max_tokens=1)
+    assert [hypothesis.ids for hypothesis in found] == [[1], [2], [3], [4], [5], [6]]
 
 
 def test_a_model_of_no_numbers_is_an_error() -> None:

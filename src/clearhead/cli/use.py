@@ -138,7 +138,8 @@ def write(job: Job, model: "Model", settings: DecodingConfig, json: bool) -> Non
     def work(tasks: list["Task"]) -> list[list[str]]:
         found = model.generator.do(tasks, settings)
         reasons.update(best[0].reason for best in found)
-        return [[dumps(shown(best))] if json else [one.text for one in best] for best in found]
+        has_top = bool(settings.logprobs)
+        return [[dumps(shown(best, has_top))] if json else [one.text for one in best] for best in found]
 
     job.run(model.generator.task, work)
     if not json:  # where each result has its reason beside it
@@ -158,12 +159,12 @@ def tell_cut(reasons: "Counter[str]", settings: DecodingConfig) -> None:
             print(f"{texts} ended {where}.", file=sys.stderr)
 
 
-def shown(best: list["Generation"]) -> dict[str, Any]:
+def shown(best: list["Generation"], has_top: bool = False) -> dict[str, Any]:
     """A generation as JSON, with the next best ones where there are any."""
     first, *others = best
     values: dict[str, Any] = {"text": first.text, "tokens": first.tokens, "reason": first.reason}
     values["logprobs"] = first.logprobs
-    if first.top:
+    if has_top:
         values["top"] = first.top
     if first.score is not None:
         values["score"] = first.score

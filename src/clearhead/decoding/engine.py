@@ -9,13 +9,22 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Generic, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor
 
 from clearhead.config.decoding import DecodingConfig
-from clearhead.decoding.sampling import constrain, draw, likeliest, log_probabilities, narrow, number
+from clearhead.decoding.sampling import (
+    best_first,
+    constrain,
+    draw,
+    likeliest,
+    log_probabilities,
+    narrow,
+    number,
+)
 from clearhead.decoding.stopping import Reason
 from clearhead.errors import InputError
 
@@ -218,10 +227,8 @@ class Engine(Generic[S]):
 
 def alternatives(log_P: Tensor, count: int) -> list[tuple[int, float]]:
     """The likeliest ids with their log-probabilities (vocabulary,), the likeliest first."""
-    if not count:
-        return []
-    best = log_P.topk(min(count, len(log_P)))
-    return list(zip(best.indices.tolist(), best.values.tolist(), strict=True))
+    best = islice(best_first(log_P, count), count) if count else ()
+    return [(id, logprob) for logprob, id in best]
 
 
 def check_prompt(prompt: Sequence[int], context: int | None) -> None:

@@ -86,7 +86,7 @@ class Generator:
         settings.check_ids(self.config.vocabulary)
         beam, temperature = settings.beam, settings.temperature
         if beam is None:
-            beam = BEAM_OF_TRANSLATE if self.translates and not temperature else 1
+            beam = BEAM_OF_TRANSLATE if self.translates and temperature is None else 1
             beam = max(beam, settings.n_best)
         if temperature is None:
             temperature = 0.0 if self.translates or beam > 1 else TEMPERATURE_OF_GENERATE
@@ -125,7 +125,8 @@ class Generator:
     def do(self, tasks: Sequence[Task], settings: DecodingConfig) -> list[list[Generation]]:
         """The generations of every task, in order; inside, tasks of like length go together."""
         settings = self.settle(settings)
-        done: list[list[Generation]] = [[Generation("", [], "end")] for _ in tasks]
+        nothing = Generation("", [], "end", score=0.0 if settings.beam != 1 else None)
+        done = [[nothing] * settings.n_best for _ in tasks]
         order = [row for row, task in enumerate(tasks) if task.source != []]
         order.sort(key=lambda row: -tasks[row].size)
         work = self.run if settings.beam == 1 else self.search
@@ -148,7 +149,17 @@ class Generator:
         """Whether ids spell one of the stop strings, where there are any."""
         if not settings.stop:
             return None
-        return lambda ids: any(stop in self.tokenizer.decode(ids) for stop in settings.stop)
+
+        def stops(ids: list[int]) -> bool:
+            text = self.tokenizer.decode(ids)
+            if not any(stop in text for stop in settings.stop):
+                return False
+            writer = Writer(self.tokenizer, settings.stop)  # it waits for the rest of half a character
+            for token in ids:
+                writer.push(token)
+            return writer.is_stopped
+
+        return stops
 
     def read(self, hypothesis: Hypothesis, settings: DecodingConfig) -> Generation:
         """The text of a hypothesis, up to a stop string if it has one."""

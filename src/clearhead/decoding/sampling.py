@@ -7,7 +7,7 @@ depends on the text's own seed and step and on nothing else in the batch.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -49,10 +49,10 @@ def constrain(
         Z = ban(Z, settings.banned)
     if early and end:
         Z = Z.index_copy(0, torch.tensor(early, device=Z.device), ban(Z[early], end))
-    if settings.banned or early:
-        check_choice(Z)
     if settings.forced:
         Z = force(Z, [settings.forced[len(text) : len(text) + 1] for text in written])
+    if settings.banned or early:
+        check_choice(Z)
     return Z
 
 
@@ -177,6 +177,22 @@ def keep_largest(Z: Tensor, rank: Tensor, largest: Tensor, counts: Tensor) -> Te
 def likeliest(Z: Tensor) -> Tensor:
     """The id of the largest logit of each row (b,); of equals the smallest id."""
     return Z.argmax(-1)
+
+
+def best_first(numbers: Tensor, count: int) -> Iterator[tuple[float, int]]:
+    """Some numbers (n,) with their places, the largest first, of equals the smaller place.
+
+    About `count` are expected to be asked for; all of them can be.
+    """
+    given = 0
+    while given < len(numbers):
+        count = min(count, len(numbers))
+        least = numbers.topk(count).values[-1]
+        above, equal = (numbers > least).nonzero()[:, 0], (numbers == least).nonzero()[:, 0]
+        above = above[numbers[above].argsort(descending=True, stable=True)]
+        places = torch.cat([above, equal])[given:count]
+        yield from zip(numbers[places].tolist(), places.tolist(), strict=True)
+        given, count = count, 8 * count
 
 
 def draw(Z: Tensor, numbers: Tensor) -> Tensor:

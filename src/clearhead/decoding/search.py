@@ -15,7 +15,7 @@ from torch import Tensor
 
 from clearhead.config.decoding import DecodingConfig
 from clearhead.decoding.engine import S, Stepper, check_prompt, pad
-from clearhead.decoding.sampling import constrain, log_probabilities
+from clearhead.decoding.sampling import best_first, constrain, log_probabilities
 from clearhead.decoding.stopping import Reason
 
 Stops = Callable[[list[int]], bool]  # whether ids spell a stop string
@@ -61,22 +61,24 @@ class Beam:
     def grow(self, log_P: Tensor, raw: Tensor, end: Sequence[int]) -> None:
         """Takes the best continuations, by the log P of the next token (running, vocabulary), ruled and raw.
 
-        Of the `width` best those that end are finished; the others are there to have enough to go on with.
+        Of the `width` best those that end are finished; then others follow until there are enough to go on with.
         """
         sums = log_P + torch.tensor([text.total for text in self.running])[:, None]
-        best = sums.flatten().topk(min((1 + max(1, len(end))) * self.width, sums.numel()))
+        best = best_first(sums.flatten(), (1 + max(1, len(end))) * self.width)
         parents, self.running = self.running, []
-        for rank, (total, place) in enumerate(zip(best.values.tolist(), best.indices.tolist(), strict=True)):
-            if total == -torch.inf:
+        is_last = len(parents[0].ids) + 1 == self.longest
+        for rank, (total, place) in enumerate(best):
+            is_enough = is_last or len(self.running) == self.width
+            if total == -torch.inf or (rank >= self.width and is_enough):
                 break
             row, token = divmod(place, log_P.shape[1])
             parent = parents[row]
             logprobs = [*parent.logprobs, float(raw[row, token])]
             grown = Beginning([*parent.ids, token], logprobs, total, parent.row)
             reason = self.why_done(grown, end)
-            if reason is None and len(self.running) < self.width:
+            if reason is None:
                 self.running.append(grown)
-            elif reason is not None and rank < self.width:
+            elif rank < self.width:
                 self.finish(grown, reason)
 
     def why_done(self, text: Beginning, end: Sequence[int]) -> Reason | None:
