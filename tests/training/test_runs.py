@@ -14,9 +14,12 @@ from safetensors.torch import load_file
 from clearhead import checkpoint as folder
 from clearhead.config.decoding import DecodingConfig
 from clearhead.config.run import RunConfig, shipped
+from clearhead.data.batches import Batch
 from clearhead.decoding.generate import Generation, Generator, Task
 from clearhead.errors import CheckpointError, ConfigError
+from clearhead.text.sources import read_split
 from clearhead.training import runs, snapshots, trainer
+from clearhead.training.evaluate import Evaluation
 from clearhead.training.history import History, read_log
 from clearhead.training.runs import Run, as_long_as, make_run
 from clearhead.training.trainer import EvaluationRecord, StepRecord
@@ -422,6 +425,29 @@ def test_the_numbers_of_the_best_model_are_kept(tmp_path: Path) -> None:
     assert quality is not None
     assert quality["split"] == "test"
     assert json.loads((run.out / "quality.json").read_text()) == json.loads(json.dumps(quality))
+
+
+def test_the_best_model_is_measured_in_parts_as_large_as_those_of_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = small_run("language-model", tmp_path, accumulate=4)  # of 256 tokens
+    list(run.train())
+    read = []
+
+    def add(self: Evaluation, batch: Batch) -> None:
+        read.append(batch.tokens)
+        plain(self, batch)
+
+    plain = Evaluation.add
+    monkeypatch.setattr(Evaluation, "add", add)
+    quality = run.evaluate()
+    assert quality is not None
+    assert len(read) > 1
+    assert max(read) == 64
+    whole = Evaluation(folder.load(run.out / "best")).run(
+        read_split(run.config.data, run.config.kind, "test") or []
+    )
+    assert quality["loss"] == pytest.approx(whole["loss"], rel=1e-6)
 
 
 def test_a_run_without_checkpoints_is_not_begun_again_over_its_model(tmp_path: Path) -> None:

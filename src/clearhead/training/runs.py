@@ -42,7 +42,7 @@ from clearhead.training import snapshots
 from clearhead.training.begin import begin
 from clearhead.training.card import card_of
 from clearhead.training.disk import alone_in, told_when_full
-from clearhead.training.distributed import is_first, one_ahead, told_by_first
+from clearhead.training.distributed import is_first, one_ahead, ranks, told_by_first
 from clearhead.training.evaluate import Evaluation
 from clearhead.training.events import Events
 from clearhead.training.history import History, Sample, cut_log, line_of, read_log
@@ -307,10 +307,11 @@ class Run:
         reader = read_split(self.config.data, self.config.kind, split)  # type: ignore[arg-type]
         if reader is None:
             return None if split == "validation" else self.evaluate("validation", progress)
-        best = folder.load(self.out / "best")
-        self.quality = {"split": split} | Evaluation(best).run(
-            reader, self.config.decoding, progress=progress
-        )
+        training = self.config.training
+        # As much at a time as this rank has read in training.
+        tokens = max(1, training.batch_tokens // (training.accumulate * ranks()))
+        evaluation = Evaluation(folder.load(self.out / "best"), tokens)
+        self.quality = {"split": split} | evaluation.run(reader, self.config.decoding, progress=progress)
         write_whole(self.out / "best" / folder.CARD, card_of(self, "best"))
         write_report(self)
         write_whole(self.out / QUALITY, json.dumps(self.quality, ensure_ascii=False))
