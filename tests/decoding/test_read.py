@@ -95,6 +95,14 @@ def test_an_empty_text_is_its_beginning_and_end() -> None:
     assert Reader(language_model()).ids("") == [1]
 
 
+def test_batches_are_where_the_model_is() -> None:
+    reader = Reader(classifier())
+    reader.module.to("meta")  # a device without numbers
+    for _, tokens, counts in reader.batches([[1, 5, 2], [1, 2]]):
+        assert counts is not None
+        assert {tokens.device.type, counts.device.type} == {"meta"}
+
+
 def test_a_text_longer_than_the_context_is_refused_with_its_length() -> None:
     fits = "the " * 46
     assert len(Reader(classifier()).ids(fits)) == 48

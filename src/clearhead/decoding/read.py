@@ -106,11 +106,13 @@ class Reader:
 
     def batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor, Tensor | None]]:
         """Rows of like length together: which they are, their ids (b, n), and how many are real."""
+        device = next(self.module.parameters()).device
         order = sorted(range(len(rows)), key=lambda place: -len(rows[place]))
         while order:
             size = max(1, BATCH_TOKENS // len(rows[order[0]]))
             places, order = order[:size], order[size:]
-            yield places, *pad([rows[place] for place in places])
+            tokens, counts = pad([rows[place] for place in places])
+            yield places, tokens.to(device), None if counts is None else counts.to(device)
 
 
 def finite(X: Tensor) -> Tensor:
