@@ -77,7 +77,12 @@ def test_measuring_leaves_everything_as_it_was(task: str, tmp_path: Path) -> Non
 def test_measuring_slow_steps_ends_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[Batch] = []
     update = Trainer.update
-    monkeypatch.setattr(Trainer, "update", lambda self, batch: (taken.append(batch), update(self, batch))[1])
+
+    def noted(self: Trainer, batch: Batch) -> tuple[float, float]:
+        taken.append(batch)
+        return update(self, batch)
+
+    monkeypatch.setattr(Trainer, "update", noted)
     counts = []
     for patience in (module.PATIENCE, 0.0):
         monkeypatch.setattr(module, "PATIENCE", patience)
