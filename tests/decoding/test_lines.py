@@ -33,8 +33,25 @@ def test_every_line_has_its_result_in_order(texts: list[str], comes: bool) -> No
 
 def test_groups_grow_so_that_first_results_come_soon() -> None:
     sizes = [len(group) for group in in_groups(str(i) for i in range(5000))]
-    assert sizes == [64, 128, 256, 512, 1024, 1024, 1024, 968]
+    assert sizes == [32, 64, 128, 256, 512, 1024, 1024, 1024, 936]
     assert list(in_groups([])) == []
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_groups_grow_only_while_they_are_done_soon(comes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever stops a slow model has the results of all but the last seconds."""
+    clock, sizes = [0.0], []
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    texts = [str(i) for i in range(9000)]
+    groups = as_they_come(texts) if comes else in_groups(texts)
+    for seconds, group in zip([0.1, 0.1, 0.1, 5, 9, 60, 9, 9, 1], groups, strict=False):
+        time.sleep(0.05 * comes)  # the reader fills the queue meanwhile
+        sizes.append(len(group))
+        clock[0] += seconds
+    first = sizes[0] if comes else 32  # of a pipe: what is there
+    assert sizes[1:] == (
+        [64, 128, 256, 256, 128, 64, 32, 32] if first == 32 else [32, 64, 128, 128, 64, 32, 32, 32]
+    )
 
 
 def test_a_million_lines_in_constant_memory() -> None:
@@ -54,7 +71,7 @@ def test_a_million_lines_in_constant_memory() -> None:
     assert many < 2_000_000  # bytes; the lines themselves are 100 MB
 
 
-@pytest.mark.parametrize("place", [0, 1, 63, 64, 100])
+@pytest.mark.parametrize("place", [0, 1, 31, 32, 100])
 def test_an_error_names_the_line_and_what_comes_before_is_done(place: int) -> None:
     texts = [str(i) for i in range(150)]
     texts[place] = "bad"
@@ -151,6 +168,12 @@ def test_whole_lines_are_kept_and_half_a_line_is_not(
     assert path.read_bytes() == content.encode()  # looking changes nothing
     cut(path, size)
     assert path.read_bytes() == kept.encode()
+
+
+def test_lines_longer_than_what_is_read_at_once(tmp_path: Path) -> None:
+    path, line = tmp_path / "out.txt", b"x" * 1_500_000
+    path.write_bytes(line + b"\n" + line + b"\n" + line)
+    assert whole_lines(path) == (2, 2 * len(line) + 2)
 
 
 def test_half_a_character_at_the_end_is_no_line(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import itertools
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -15,24 +16,33 @@ from typing import TypeVar
 from clearhead.errors import InputError
 
 LARGEST = 1024  # lines sorted by length together
-SMALLEST = 64  # of the first group, so that first results come soon
+SMALLEST = 32  # of the first group, so that first results come soon
+SOON, LATE = 2.0, 8.0  # seconds: a group done sooner may be larger, one that takes longer should be smaller
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
 def in_groups(lines: Iterable[str]) -> Iterator[list[str]]:
-    """The lines of a file in groups that grow; what comes before an error is not lost."""
+    """The lines of a file in groups that grow while they are done soon; what comes before an error is not lost."""
     stream, size = iter(lines), SMALLEST
     while True:
         group, fault = take(stream, size)
+        began = time.monotonic()
         if group:
             yield group
         if fault is not None:
             raise fault
         if len(group) < size:
             return
-        size = min(2 * size, LARGEST)
+        size = next_size(size, len(group), time.monotonic() - began)
+
+
+def next_size(size: int, count: int, seconds: float) -> int:
+    """The size of a group after one of so many lines took so long, so that results come every few seconds."""
+    if seconds > LATE:
+        return max(size // 2, SMALLEST)
+    return min(2 * size, LARGEST) if seconds < SOON and count == size else size
 
 
 def take(stream: Iterator[str], size: int) -> tuple[list[str], InputError | None]:
@@ -58,23 +68,28 @@ def as_they_come(lines: Iterable[str]) -> Iterator[list[str]]:
             arrived.put(error)
 
     threading.Thread(target=read, daemon=True).start()
+    size = SMALLEST
     while True:
-        group, last = wait_for(arrived)
+        group, last = wait_for(arrived, size)
+        began = time.monotonic()
         if group:
             yield group
         if isinstance(last, Exception):
             raise last
         if last is None:
             return
+        size = next_size(size, len(group), time.monotonic() - began)
 
 
-def wait_for(arrived: "queue.Queue[str | Exception | None]") -> tuple[list[str], str | Exception | None]:
-    """At least one thing, and what is there besides: lines, and the end or the error after them."""
+def wait_for(
+    arrived: "queue.Queue[str | Exception | None]", size: int
+) -> tuple[list[str], str | Exception | None]:
+    """At least one thing, and what is there besides: up to `size` lines, and the end or the error after them."""
     group: list[str] = []
     item = arrived.get()
     while isinstance(item, str):
         group.append(item)
-        if len(group) == LARGEST or arrived.empty():
+        if len(group) == size or arrived.empty():
             break
         item = arrived.get()
     return group, item
@@ -112,11 +127,12 @@ def escape(text: str) -> str:
 
 def whole_lines(path: Path) -> tuple[int, int]:
     """How many whole lines a half-written file holds, and their bytes."""
-    count, size = 0, 0
+    count, size, read = 0, 0, 0
     with path.open("rb") as file:
-        for line in file:
-            if line.endswith(b"\n"):
-                count, size = count + 1, size + len(line)
+        while chunk := file.read(1 << 20):  # not by lines, of which one could be as long as the file
+            count += chunk.count(b"\n")
+            size = read + chunk.rfind(b"\n") + 1 if b"\n" in chunk else size
+            read += len(chunk)
     return count, size
 
 
