@@ -110,6 +110,12 @@ def test_minutes_take_the_place_of_steps(recipe: str) -> None:
     assert config.training.steps is not None
 
 
+def test_a_run_that_gets_no_better_says_why_it_ended(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clearhead.training.trainer.validate", lambda *given: (1.0, 10, 5))
+    result = done(recipe, "--training.evaluate_every", "1", "--training.patience", "2")
+    assert "It ended before its 6 steps: 2 evaluations in a row were no better." in result.stdout
+
+
 @pytest.mark.parametrize("name", ["training.steps", "training.epochs", "training.minutes"])
 def test_a_length_is_said_once(recipe: str, name: str) -> None:
     Path("notes.txt").write_text("A line.\n" * 80)

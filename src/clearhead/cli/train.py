@@ -224,6 +224,9 @@ def show_result(console: "Console", run: "Run") -> None:
 
     facts = done(run)
     console.print(f"\n{run.out}: {facts['steps']:,} steps in {duration(facts['seconds'])}", markup=False)
+    if facts["steps"] < run.plan.steps:
+        without = f"{run.config.training.patience} evaluations in a row were no better"
+        console.print(f"It ended before its {run.plan.steps:,} steps: {without}.")
     if run.history.best is not None:
         best = run.history.best
         console.print(f"best validation loss {best.validation_loss:.4f}, after step {best.step:,}")

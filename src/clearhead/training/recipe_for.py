@@ -39,8 +39,9 @@ MOST_WEIGHTS = (
 MOST_READINGS = {
     "text": 30.0,
     "pair": 40.0,
-    "labelled": 15.0,
+    "labelled": 8.0,
 }  # epochs after which a text is only learned by heart
+PATIENCE = 6  # evaluations, of twenty in a run
 FEWEST_STEPS = 300  # that a model needs to learn anything
 DROPOUTS = ((3.0, 0.0), (8.0, 0.1), (20.0, 0.2), (math.inf, 0.3))  # for less than so many readings
 BATCHES = (
@@ -339,6 +340,10 @@ class Sizing:
             )
         if self.task == "translate":
             self.choices.choose("a sentence has more than one translation", training__label_smoothing=0.1)
+        if self.choices.get("data.validation") != 0.0:
+            self.choices.choose(
+                f"it ends where {PATIENCE} evaluations in a row are no better", training__patience=PATIENCE
+            )
         tokens = int(max(10_000, min(200_000, expected * self.tokens / 100)))
         self.choices.choose("so that evaluations take little of the time", training__evaluate_tokens=tokens)
 
