@@ -18,7 +18,7 @@ import clearhead
 from clearhead import checkpoint
 from clearhead.api import Model
 from clearhead.checkpoint import Checkpoint
-from clearhead.cli import main
+from clearhead.cli import main, options
 from clearhead.decoding import lines
 from tests.decoding.hand_built import copier
 from tests.decoding.tiny import SENTENCES, classifier, language_model, tokenizer, translator
@@ -306,6 +306,78 @@ def test_the_output_of_another_file_is_not_touched(run: Run, tmp_path: Path) -> 
     )
 
 
+def test_the_input_is_never_the_output(run: Run, tmp_path: Path) -> None:
+    file, link = write(tmp_path / "in.txt", LINES), tmp_path / "link.txt"
+    before = Path(file).read_bytes()
+    link.symlink_to(file)
+    typed = str(tmp_path / "typed.txt")  # what standard input is
+    for words in (
+        ["--input", file, "--output", file],
+        ["--input", file, "--output", str(link)],
+        ["--output", typed],
+    ):
+        code, out, err = run("classify", "decides", *words, stdin=before)
+        assert (code, out) == (2, "")
+        assert "is the file that is read" in " ".join(err.replace("│", " ").split())
+        assert Path(file).read_bytes() == before
+        assert Path(typed).read_bytes() == before
+
+
+def test_standard_input_shorter_than_the_output_is_an_error(run: Run, tmp_path: Path) -> None:
+    output = tmp_path / "out.txt"
+    write(output, ["one", "two", "three"])
+    code, _, err = run("classify", "decides", "--output", str(output), stdin="he\n")
+    assert (code, output.read_text()) == (1, "one\ntwo\nthree\n")
+    assert err.splitlines()[1:] == [
+        f"error: {output} has 3 lines already, but standard input only 1: it was made from another file.",
+        "Delete it, or name another.",
+    ]
+
+
+def test_a_dash_is_standard_output(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words in (["the cat"], ["--input", write(tmp_path / "in.txt", LINES)]):
+        assert good(run("classify", "decides", *words, "--output", "-")) == good(
+            run("classify", "decides", *words)
+        )
+    assert not Path("-").exists()
+
+
+def test_json_and_plain_lines_are_not_mixed(run: Run, tmp_path: Path) -> None:
+    file = write(tmp_path / "in.txt", LINES)
+    for verb, model in (("classify", "decides"), ("embed", "decides"), ("translate", "translates")):
+        for begun, now, way, advice in (
+            ([], ["--json"], "without", "Leave out --json"),
+            (["--json"], [], "with", "Give --json"),
+        ):
+            output = tmp_path / "out.txt"
+            words = ["--input", file, "--output", str(output)]
+            assert run(verb, model, *words, *begun)[0] == 0
+            half = output.read_bytes().split(b"\n")[0] + b"\nhalf"
+            output.write_bytes(half)
+            code, _, err = run(verb, model, *words, *now)
+            assert (code, output.read_bytes()) == (1, half)
+            assert err.startswith(
+                f"error: {output} was begun {way} --json, and its lines should all be alike.\n{advice}"
+            )
+            assert run(verb, model, *words, *begun)[0] == 0
+            output.unlink()
+
+
+def test_progress_is_shown_where_it_does_not_stand_among_results(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["--input", write(tmp_path / "in.txt", LINES)]
+    expected = good(run("classify", "decides", *words))
+    monkeypatch.setenv("FORCE_COLOR", "1")  # standard error as a terminal
+    code, out, err = run("classify", "decides", *words)
+    assert (code, out) == (0, expected)
+    assert "7/7" in err
+    assert "7/7" in run("classify", "decides", *words, "--output", str(tmp_path / "out.txt"))[2]
+    monkeypatch.setattr("clearhead.cli.options.is_terminal", lambda stream: True)
+    assert run("classify", "decides", *words) == (0, expected, "")
+
+
 def test_one_text_replaces_the_output(run: Run, tmp_path: Path) -> None:
     output = tmp_path / "out.txt"
     output.write_text("old\n")
@@ -369,6 +441,27 @@ def test_bytes_that_are_no_text_are_an_error_with_the_line(run: Run, tmp_path: P
     assert len(out.splitlines()) == 2  # the lines before it are answered
     assert err.startswith("error: line 3 is not UTF-8: 'utf-8' codec can't decode byte 0xff")
     assert "Convert the file to UTF-8." in err
+
+
+@pytest.mark.parametrize("from_file", [True, False])
+def test_a_line_without_an_end_is_an_error_with_its_number(
+    run: Run, tmp_path: Path, from_file: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(options, "LONGEST_LINE", 1000)
+    content = b"he\n" + b"x" * 999 + b"\n" + b"\0" * 5_000
+    (tmp_path / "in.txt").write_bytes(content)
+    words = ["--input", str(tmp_path / "in.txt")] if from_file else []
+    code, out, err = run("classify", "decides", "--cut", *words, stdin=content)
+    assert (code, len(out.splitlines())) == (1, 2)
+    assert err == "error: line 3 is longer than 1,000 bytes.\nIs this a text file? Then break it.\n"
+
+
+def test_what_never_ends_is_refused(run: Run) -> None:
+    if not Path("/dev/zero").exists():
+        pytest.skip("a file without an end is known on Unix only")
+    code, _, err = run("classify", "decides", "--input", "/dev/zero")
+    assert code == 1
+    assert err.startswith("error: line 1 is longer than 10,000,000 bytes.")
 
 
 def test_a_file_that_the_system_cannot_read_is_an_error(run: Run) -> None:

@@ -6,6 +6,7 @@ Every key of `[decoding]` is an option of the same name, with its type and meani
 import codecs
 import inspect
 import itertools
+import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +18,7 @@ from typing import Annotated, Any, BinaryIO, TextIO, TypeVar, Union, get_args, g
 
 import typer
 
+from clearhead.config.data import Reading
 from clearhead.config.decoding import DecodingConfig
 from clearhead.errors import InputError
 
@@ -36,13 +38,17 @@ Output = Annotated[
     typer.Option(
         "--output",
         metavar="FILE",
-        help="Where to write; a half-written file of an earlier start is continued.",
+        help="Where to write; a half-written file of an earlier start is continued. - is standard output.",
+        callback=lambda path: None if path == Path("-") else path,
     ),
 ]
 Cut = Annotated[
     bool, typer.Option("--cut", help="Read the beginning of a text that is longer than the model's context.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object for each text.")]
+
+LONGEST_LINE: int = Reading.model_fields["max_line_bytes"].default
+JSON_KEYS = {"tokens", "probabilities", "vector"}  # of every result with --json: one of these
 
 SKIPPED = ("logit_bias",)  # a table: for recipes and Python
 
@@ -95,14 +101,17 @@ class Job:
     text: str | None
     input: Path | None
     output: Path | None
+    json: bool = False
 
     def __post_init__(self) -> None:
         if self.text is not None and self.input is not None:
             raise typer.BadParameter("Give a TEXT or --input, not both.")
-        if self.text is None and self.input is None and (sys.stdin is None or sys.stdin.isatty()):
+        if self.text is None and self.input is None and (sys.stdin is None or is_terminal(sys.stdin)):
             raise typer.BadParameter(
                 "There is no text. Give it as an argument, with --input FILE, or on standard input."
             )
+        if self.text is None and self.output is not None and is_same(self.input, self.output):
+            raise typer.BadParameter(f"--output {self.output} is the file that is read. Name another.")
 
     def run(self, prepare: Callable[[str], Task], work: Callable[[list[Task]], list[list[str]]]) -> None:
         """Does the work on one text, or on every line; a result is one string, or several of equal standing.
@@ -116,7 +125,7 @@ class Job:
             return
         done = self.resume()
         with opened(self.input) as file:
-            rest = itertools.islice(lines_of(file), done, None)
+            rest = self.after(lines_of(file), done)
             groups = in_groups(rest) if self.reads_file else as_they_come(rest)
             self.write(map(one_line, results(groups, prepare, work, done + 1)), append=done > 0, done=done)
 
@@ -133,41 +142,62 @@ class Job:
             return 0
         done, size = whole_lines(self.output)
         total = self.total()
-        if total is not None and done > total:
-            raise InputError(
-                f"{self.output} has {done} lines already, but {self.input} only {total}: it was made from "
-                "another file.\nDelete it, or name another."
-            )
+        self.check_length(done, total)
         if done:
+            self.check_kind(self.output)
             rest = "it is complete" if done == total else f"going on with line {done + 1}"
             print(f"{self.output} has {done} lines already: {rest}.", file=sys.stderr)
         cut(self.output, size)
         return done
 
+    def after(self, lines: Iterator[str], done: int) -> Iterator[str]:
+        """The lines that are not done yet."""
+        self.check_length(done, sum(1 for _ in itertools.islice(lines, done)))
+        yield from lines
+
+    def check_length(self, done: int, total: int | None) -> None:
+        """Refuses an output with more lines than there are to read."""
+        if total is not None and done > total:
+            name = "standard input" if is_standard(self.input) else self.input
+            raise InputError(
+                f"{self.output} has {done} lines already, but {name} only {total}: it was made from "
+                "another file.\nDelete it, or name another."
+            )
+
+    def check_kind(self, output: Path) -> None:
+        """Refuses to go on with JSON where the first line is none, and the reverse."""
+        with output.open("rb") as file:
+            is_json = is_result(file.readline())
+        if is_json != self.json:
+            begun, now = ("with", "Give") if is_json else ("without", "Leave out")
+            raise InputError(
+                f"{output} was begun {begun} --json, and its lines should all be alike.\n"
+                f"{now} --json, delete the file, or name another."
+            )
+
     def total(self) -> int | None:
         """How many lines there are, where that can be known."""
+        from clearhead.decoding.lines import whole_lines
+
         if self.input is None or not self.reads_file:
             return None
-        with self.input.open("rb") as file:
-            return sum(1 for _ in file)
+        count, size = whole_lines(self.input)
+        return count + (size < self.input.stat().st_size)  # the last line may have no end
 
     def write(self, results: Iterable[str], append: bool, done: int = 0) -> None:
-        """Writes a line for each result as soon as it is known; progress on standard error."""
+        """Writes a line for each result as soon as it is known; progress on standard error, beside no results."""
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-        if self.output is None:
-            for result in results:
-                print(result, flush=True)
-            return
         console = Console(stderr=True)
+        is_beside = self.output is None and is_terminal(sys.stdout)
+        is_shown = self.text is None and console.is_terminal and not is_beside
         columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with written(self.output, append) as file, Progress(*columns, console=console) as progress:
-            progress.disable = not console.is_terminal
-            bar = progress.add_task("", total=self.total() if console.is_terminal else None, completed=done)
+        progress = Progress(*columns, console=console, redirect_stdout=False, disable=not is_shown)
+        with written(self.output, append) as file, progress:
+            bar = progress.add_task("", total=self.total() if is_shown else None, completed=done)
             for result in results:
-                file.write(result + "\n")
-                file.flush()
+                print(result, file=file, flush=True)
                 progress.advance(bar)
 
 
@@ -190,9 +220,39 @@ def opened(path: Path | None) -> Iterator[BinaryIO]:
     yield open(handle_of(path), "rb", closefd=False)  # noqa: SIM115
 
 
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a person sits at the other end."""
+    return stream is not None and stream.isatty()
+
+
+def is_standard(path: Path | None) -> bool:
+    """Whether the input is standard input."""
+    return path is None or str(path) == "-"
+
+
+def is_same(input: Path | None, output: Path) -> bool:
+    """Whether the output is the file that is read, by whatever name."""
+    if not output.is_file():
+        return False
+    try:
+        given = os.stat(sys.stdin.fileno() if input is None or is_standard(input) else input)
+    except (OSError, AttributeError):  # it is not there: who opens it says so
+        return False
+    return os.path.samestat(given, output.stat())
+
+
+def is_result(line: bytes) -> bool:
+    """Whether a line is a result with --json."""
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(value, dict) and not JSON_KEYS.isdisjoint(value)
+
+
 def handle_of(path: Path | None) -> int:
     """The number by which the system knows a file, a pipe with a name or standard input."""
-    if path is None or str(path) == "-":
+    if path is None or is_standard(path):
         if sys.stdin is None:
             raise InputError("Standard input is closed.\nGive the text as an argument, or --input FILE.")
         return sys.stdin.fileno()
@@ -215,7 +275,11 @@ def lines_of(file: BinaryIO) -> Iterator[str]:
     """
     for number in itertools.count(1):
         try:
-            line = file.readline()
+            line = file.readline(LONGEST_LINE + 1)
+            if len(line) > LONGEST_LINE:
+                raise InputError(
+                    f"line {number} is longer than {LONGEST_LINE:,} bytes.\nIs this a text file? Then break it."
+                )
             text = line.removeprefix(codecs.BOM_UTF8 if number == 1 else b"").decode()
         except UnicodeDecodeError as error:
             raise InputError(f"line {number} is not UTF-8: {error}.\nConvert the file to UTF-8.") from None
@@ -227,8 +291,11 @@ def lines_of(file: BinaryIO) -> Iterator[str]:
 
 
 @contextmanager
-def written(path: Path, append: bool) -> Iterator[TextIO]:
-    """A file to write into; what the system refuses is an error of ours."""
+def written(path: Path | None, append: bool) -> Iterator[TextIO | None]:
+    """A file to write into, None for standard output; what the system refuses is an error of ours."""
+    if path is None:
+        yield None
+        return
     try:
         with path.open("a" if append else "w", encoding="utf-8", newline="\n") as file:
             yield file

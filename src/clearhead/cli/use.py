@@ -39,7 +39,7 @@ def generate(
     json: Json = False,
 ) -> None:
     """Write on from a prompt."""
-    job, loaded = Job(text, input, output), load(model)
+    job, loaded = Job(text, input, output, json), load(model)
     if text is not None and not json and output is None and settings.n_best == 1:
         reasons: Counter[str] = Counter()
         for piece in loaded.generator.stream(text, settings):
@@ -61,7 +61,7 @@ def translate(
     json: Json = False,
 ) -> None:
     """Translate a text."""
-    job, loaded = Job(text, input, output), load(model)
+    job, loaded = Job(text, input, output, json), load(model)
     loaded.check_translates()
     write(job, loaded, settings, json)
 
@@ -75,7 +75,7 @@ def classify(
     json: Json = False,
 ) -> None:
     """Say which class a text belongs to."""
-    job, reader = Job(text, input, output), load(model).reader
+    job, reader = Job(text, input, output, json), load(model).reader
     reader.check_classes()
 
     def work(rows: list[list[int]]) -> list[list[str]]:
@@ -96,7 +96,7 @@ def embed(
     json: Json = False,
 ) -> None:
     """Turn a text into one vector."""
-    job, reader = Job(text, input, output), load(model).reader
+    job, reader = Job(text, input, output, json), load(model).reader
 
     def work(rows: list[list[int]]) -> list[list[str]]:
         # Nine digits tell every float32 from its neighbours.
