@@ -11,6 +11,7 @@ import pytest
 from clearhead import checkpoint
 from clearhead.cli import main
 from clearhead.config.data import DataConfig
+from clearhead.config.decoding import DecodingConfig
 from clearhead.text.sources import read_split
 from clearhead.training.evaluate import Evaluation
 from tests.decoding.tiny import language_model, translator
@@ -84,6 +85,50 @@ def test_a_model_in_a_run_knows_its_own_recipe(run: Run) -> None:
         assert numbers(run(model, "--split", "validation", "--json", *OPTIONS)) == named
 
 
+def test_the_decoding_of_the_recipe_is_used_under_the_options(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = (
+        Path("recipes/whole.toml").read_text()
+        + "[decoding]\nbeam = 2\nmax_tokens = 3\nlength_penalty = 0.5\n"
+    )
+    Path("run/recipe.toml").write_text(recipe)
+    used = []
+
+    def note(self: Evaluation, examples: Any, settings: DecodingConfig, *more: Any) -> dict[str, Any]:
+        used.append(settings)
+        return {"loss": 1.0}
+
+    monkeypatch.setattr(Evaluation, "run", note)
+    for words in ([], ["--max_tokens", "4"], ["--data", "pairs.tsv"], ["--recipe", "recipes/whole.toml"]):
+        assert run("run", *words, "--json")[0] == 0
+    own = DecodingConfig(beam=2, max_tokens=3, length_penalty=0.5)
+    assert used == [own, own.replace(max_tokens=4), own, DecodingConfig()]
+
+
+def test_lines_that_cannot_be_read_are_skipped_where_asked_for(run: Run) -> None:
+    Path("broken.tsv").write_text("the cat\tthe dog\nhalf\nhe\tshe\n", encoding="utf-8")
+    code, out, err = run("run", "--data", "broken.tsv", *OPTIONS)
+    assert (code, out) == (1, "")
+    assert "broken.tsv, line 2" in err
+    words = ["--data", "broken.tsv", "--on_error", "skip", "--json", *OPTIONS]
+    code, out, err = run("run", *words)
+    assert (code, json.loads(out)["examples"]) == (0, 2)
+    assert err.startswith("1 line was left out: broken.tsv, line 2: 1 column where line 1 has 2")
+    assert (
+        "it should be 'stop' or 'skip'" in run("run", "--data", "broken.tsv", "--on_error", "go", *OPTIONS)[2]
+    )
+
+
+@pytest.mark.parametrize(
+    "words", [["--beam", "3"], ["--bleu", "13a"], ["--lowercase"], ["--temperature", "0.5"]], ids=str
+)
+def test_options_about_translations_are_refused_where_there_are_none(run: Run, words: list[str]) -> None:
+    code, out, err = run("writes", "--data", "builtin:words", *words)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"error: {words[0]} is about translations, and this model is no translator")
+
+
 @pytest.mark.parametrize("limit", [1, 3, 1000])
 def test_a_limit_takes_the_first_examples(run: Run, limit: int) -> None:
     result = numbers(run("run", "--data", "pairs.tsv", "--limit", str(limit), "--json", *OPTIONS))
@@ -125,6 +170,10 @@ def test_people_read_a_number_a_line(run: Run) -> None:
         (
             ["--recipe", "recipes/whole.toml", "--split", "dev"],
             "--split dev is not a part of any data.\nUse train,",
+        ),
+        (
+            ["--data", "pairs.tsv", "--data", "pairs.tsv", "--data", "pairs.tsv"],
+            "--data is given 3 times, and a translator is evaluated on pairs.\nGive one file of pairs",
         ),
         (["--recipe", "none.toml"], "There is no recipe 'none.toml'"),
         (
