@@ -13,12 +13,13 @@ from torch import Tensor
 
 from clearhead.errors import TrainingError
 from clearhead.training import snapshots
+from clearhead.training.facts import FORMAT
 from clearhead.training.parts import part_names, read_parts, write_part
 from clearhead.training.teams import DONE, Team
 from tests.training.test_snapshots import cut, flip
 
 WAIT = 600.0  # seconds, for a machine that is busy
-FACTS = {"format": snapshots.FORMAT, "run": {}}
+FACTS = {"format": FORMAT, "run": {}}
 
 
 class Threads(Team):

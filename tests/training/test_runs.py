@@ -20,6 +20,7 @@ from clearhead.errors import CheckpointError, ConfigError
 from clearhead.text.sources import read_split
 from clearhead.training import runs, snapshots, trainer
 from clearhead.training.evaluate import Evaluation
+from clearhead.training.facts import settings_of
 from clearhead.training.history import History, read_log
 from clearhead.training.runs import Run, as_long_as, make_run
 from clearhead.training.trainer import EvaluationRecord, StepRecord
@@ -296,7 +297,7 @@ def test_a_checkpoint_that_does_not_say_its_settings_goes_on(
 def test_what_a_checkpoint_says_of_settings_is_what_they_are(name: str) -> None:
     config = RunConfig.read(name)
     facts = {"settings": json.loads(config.model_dump_json(exclude_unset=True))}
-    found = snapshots.settings_of(facts)
+    found = settings_of(facts)
     assert found is not None
     assert list(config.changes(found)) == []
 

@@ -15,6 +15,7 @@ from clearhead.data.prepare import prepare
 from clearhead.errors import CheckpointError
 from clearhead.models.build import build
 from clearhead.training import snapshots
+from clearhead.training.facts import FORMAT, compare, facts_of, identity, surroundings
 from clearhead.training.plan import model_config
 from clearhead.training.saver import copied
 from clearhead.training.trainer import EvaluationRecord, Record, StepRecord, Trainer
@@ -26,7 +27,7 @@ TENSORS = "state-1-of-1.safetensors"
 
 def save(folder: Path, trainer: Trainer, keep: int = 2) -> Path:
     """Writes the snapshot of this moment."""
-    facts = snapshots.facts_of(trainer, snapshots.identity(trainer))
+    facts = facts_of(trainer, identity(trainer))
     return snapshots.write(folder, facts, copied(snapshots.tensors_of(trainer), {}), keep)
 
 
@@ -275,9 +276,9 @@ def test_nothing_whole_is_an_error_and_nothing_at_all_a_beginning(
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
     trainer = make_trainer("translate", tmp_path)
-    facts = snapshots.facts_of(trainer, snapshots.identity(trainer)) | {"format": 99}
+    facts = facts_of(trainer, identity(trainer)) | {"format": 99}
     place = snapshots.write(tmp_path / "checkpoints", facts, copied(snapshots.tensors_of(trainer), {}), 1)
-    message = f"has format 99, but this version reads format {snapshots.FORMAT}"
+    message = f"has format 99, but this version reads format {FORMAT}"
     with pytest.raises(CheckpointError, match=message):
         restore(place, trainer)
     (place / TENSORS).rename(place / "state.safetensors")  # other formats may call it so, which is no damage
@@ -412,10 +413,10 @@ def test_threads_are_taken_up_again_unless_they_are_stated(
 
 def test_other_versions_and_choices_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     trainer = make_trainer("translate", tmp_path)
-    now = snapshots.surroundings(trainer)
-    snapshots.compare(now, now)
+    now = surroundings(trainer)
+    compare(now, now)
     assert not caplog.records
-    snapshots.compare(now | {"torch": "1.0", "compiled": True, "precision": "bfloat16"}, now)
+    compare(now | {"torch": "1.0", "compiled": True, "precision": "bfloat16"}, now)
     assert caplog.records[0].getMessage().endswith(
         f"torch was 1.0 and is {torch.__version__}, precision was bfloat16 and is float32, "
         "compiled was True and is False."

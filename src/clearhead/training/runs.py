@@ -45,6 +45,7 @@ from clearhead.training.disk import alone_in, told_when_full
 from clearhead.training.distributed import is_first, one_ahead, ranks, told_by_first
 from clearhead.training.evaluate import Evaluation
 from clearhead.training.events import Events
+from clearhead.training.facts import settings_of
 from clearhead.training.history import History, Sample, cut_log, line_of, read_log
 from clearhead.training.place import CHECKPOINTS, LOG, QUALITY, RECIPE, check_free, holds_run
 from clearhead.training.plan import Plan, check_size, make_plan, model_config
@@ -176,7 +177,7 @@ class Run:
         """The trainer, where the newest checkpoint was taken if the run goes on."""
         self.trainer = Trainer(self.config, self.data, self.model, self.plan.steps)
         facts = snapshots.restore_newest(self.out / CHECKPOINTS, self.trainer) if resume else None
-        self.before = snapshots.settings_of(facts) if facts else None
+        self.before = settings_of(facts) if facts else None
         self.check_best(self.trainer)
         self.trainer.is_stopping = self.is_stopping
         return self.trainer

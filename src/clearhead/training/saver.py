@@ -15,8 +15,8 @@ from torch import Tensor
 from clearhead.training import snapshots
 from clearhead.training.disk import check_room
 from clearhead.training.distributed import is_first
+from clearhead.training.facts import Facts, facts_of, identity
 from clearhead.training.shares import is_sharded, rows_here, total
-from clearhead.training.snapshots import Facts
 from clearhead.training.teams import Team
 from clearhead.training.trainer import Trainer
 
@@ -29,7 +29,7 @@ class Saver:
     def __init__(self, folder: Path, trainer: Trainer) -> None:
         self.folder, self.trainer = folder, trainer
         self.keep = trainer.training.keep_checkpoints
-        self.run = snapshots.identity(trainer)
+        self.run = identity(trainer)
         self.team = Team(trainer.parallel.parts)
         self.saved = trainer.step if trainer.step else None  # where it goes on from is on disk already
         self.copy: dict[str, Tensor] = {}
@@ -42,7 +42,7 @@ class Saver:
         if self.saved == self.trainer.step:
             return
         self.saved = self.trainer.step
-        facts = snapshots.facts_of(self.trainer, self.run)
+        facts = facts_of(self.trainer, self.run)
         self.copy = copied(snapshots.tensors_of(self.trainer), self.copy)
         (needed,) = total(self.trainer.device, SPARE + sum(X.nbytes for X in self.copy.values()))
         if not self.copy:
