@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clearhead.decoding import products
-from clearhead.decoding.products import Order, checksum, product, product_of, row_kernel
+from clearhead.decoding.products import Order, checksum, product, product_of, row_kernel, stamp
 
 TOLERANCE = 1e-5  # of float32 sums taken in another order
 
@@ -114,3 +114,11 @@ def test_any_one_number_changes_the_checksum(dtype: torch.dtype, size: int) -> N
         changed = weight.clone()
         changed[place] *= 1.01
         assert checksum(changed) != before
+
+
+def test_many_numbers_are_added_by_threads_to_the_same_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 5, bias=False))
+    copied = list(model.parameters())
+    alone = stamp(model, copied)
+    monkeypatch.setattr(products, "MANY", 0)
+    assert stamp(model, copied) == alone

@@ -7,7 +7,8 @@ much time as some dozen products: both are for matrices that are used again and 
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Literal
 
@@ -67,16 +68,20 @@ def together(weights: Sequence[tuple[Tensor, Tensor | None]]) -> tuple[Tensor, T
 
 
 Stamp = tuple[list[tuple[int, int]], list[int]]
+MANY = 10_000_000  # numbers that take longer to add than threads to start
 
 
-def stamp(model: nn.Module, copied: Iterable[Tensor]) -> Stamp:
+def stamp(model: nn.Module, copied: Sequence[Tensor]) -> Stamp:
     """Changes when a weight is replaced, and when a number of one that was copied changes.
 
     PyTorch counts changes, but not those of a fused optimizer or through `.data`. Weights that are read where they
     lie need no more than their place.
     """
     places = [(weight.data_ptr(), version(weight)) for weight in model.parameters()]
-    return places, [checksum(weight) for weight in copied]
+    if sum(weight.numel() for weight in copied) < MANY:
+        return places, list(map(checksum, copied))
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:  # NumPy adds with one thread
+        return places, list(pool.map(checksum, copied))
 
 
 def version(weight: Tensor) -> int:
