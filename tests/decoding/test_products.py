@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import get_args
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from clearhead.decoding import products
 from clearhead.decoding.products import Order, checksum, product, product_of, row_kernel, stamp
+from clearhead.decoding.products import is_faster as measured
 
 TOLERANCE = 1e-5  # of float32 sums taken in another order
 
@@ -57,6 +59,21 @@ def test_the_kernel_is_there_and_used_for_one_row(monkeypatch: pytest.MonkeyPatc
     multiplied = product(some(4, 3), None, "for a row")
     monkeypatch.setattr(F, "linear", lambda *given: pytest.fail("left to PyTorch"))
     assert multiplied(some(1, 3)).shape == (1, 4)
+
+
+@pytest.mark.parametrize("is_faster", [True, False])
+def test_the_kernel_is_used_only_where_it_is_faster(is_faster: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "is_faster", lambda *given: is_faster)
+    assert (row_kernel.__wrapped__() is not None) is is_faster
+
+
+def test_the_faster_product_is_known() -> None:
+    def slow(X: Tensor) -> Tensor:
+        time.sleep(0.01)
+        return X
+
+    assert measured(lambda X: X, slow, some(1, 2))
+    assert not measured(slow, lambda X: X, some(1, 2))
 
 
 def test_where_nothing_can_be_compiled_pytorch_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,13 @@
 """x ↦ W x + b for one row x or a few, as fast as the machine allows.
 
-PyTorch multiplies with W as it lies in memory, and by one thread where there is one row. For one row a kernel of our
-own reads the same numbers with all threads (2.4 × on two cores); for several, a copy in oneDNN's own order, which
-comes with PyTorch, is faster (1.3 to 2.2 × with 8 rows). The kernel must be compiled, the copy costs memory and as
-much time as some dozen products: both are for matrices that are used again and again.
+PyTorch multiplies with W as it lies in memory, and, where there is one row, on some processors by one thread. There a
+kernel of our own reads the same numbers with all threads (2.4 × on two cores). For several rows, a copy in oneDNN's own
+order, which comes with PyTorch, is faster (1.3 to 2.2 × with 8 rows). The kernel must be compiled, the copy costs
+memory and as much time as some dozen products: both are for matrices that are used again and again.
 """
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -18,6 +19,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 log = logging.getLogger(__name__)
+
+TRIED, TRIES = (
+    (3072, 1024),
+    7,
+)  # the size of a matrix, and how often it is multiplied with to see what is faster
 
 Product = Callable[[Tensor], Tensor]  # (b, d_in) -> (b, d_out)
 # How a matrix is made ready; each way serves any number of rows.
@@ -45,13 +51,26 @@ def product(W: Tensor, b: Tensor | None, order: Order) -> Product:
 
 @cache
 def row_kernel() -> Callable[[Tensor, Tensor | None], Product] | None:
-    """The compiled product with one row, where numba can compile it and has threads."""
+    """The compiled product with one row, where numba can compile it and it is faster than PyTorch's own."""
     try:
         from clearhead.decoding.kernels.row import product_with_row
     except Exception:  # whatever is wrong with the compiler, PyTorch can multiply
         log.warning("The kernel for one row could not be compiled; decoding is slower.", exc_info=True)
         return None
-    return product_with_row
+    W = torch.zeros(TRIED)
+    ours, theirs = product_with_row(W, None), product(W, None, "own")
+    return product_with_row if is_faster(ours, theirs, torch.zeros(1, TRIED[1])) else None
+
+
+def is_faster(one: Product, other: Product, X: Tensor) -> bool:
+    """Whether one product takes less time than another, of a few tries in turn."""
+    seconds: tuple[list[float], list[float]] = ([], [])
+    for _ in range(TRIES):
+        for taken, multiply in zip(seconds, (one, other), strict=True):
+            start = time.perf_counter()
+            multiply(X)
+            taken.append(time.perf_counter() - start)
+    return min(seconds[0]) < min(seconds[1])
 
 
 def can_pack() -> bool:
