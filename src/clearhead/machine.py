@@ -16,7 +16,7 @@ def settle() -> None:
 
 
 def hides_tiles(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Whether a virtual machine announces AMX, but not its tiles: oneDNN then ends the process at a bfloat16 product."""
+    """Whether a virtual machine announces AMX, but not its tiles: oneDNN's bfloat16 products then end the process."""
     try:
         with cpuinfo.open(encoding="utf-8", errors="replace") as lines:
             first = lines.read(8192).split("\n\n")[0]  # one processor is as all
