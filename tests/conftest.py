@@ -1,6 +1,7 @@
 """What every test shares: the table of the notes, laws without a stopwatch, a cache of their own, and no network."""
 
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +16,9 @@ settings.register_profile("clearhead", deadline=None, derandomize=True, max_exam
 settings.load_profile("clearhead")
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported
+
+# A shell that starts the tests in the background has Ctrl-C ignored, also by the programs that the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

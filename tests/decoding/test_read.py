@@ -1,5 +1,6 @@
 """What a model reads: classes and vectors of texts, in batches of like length."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -97,7 +98,9 @@ def test_an_empty_text_is_its_beginning_and_end() -> None:
 
 def test_batches_are_where_the_model_is() -> None:
     reader = Reader(classifier())
-    reader.module.to("meta")  # a device without numbers
+    reader.module = copy.deepcopy(reader.module).to(
+        "meta"
+    )  # a device without numbers; others use the model too
     for _, tokens, counts in reader.batches([[1, 5, 2], [1, 2]]):
         assert counts is not None
         assert {tokens.device.type, counts.device.type} == {"meta"}
