@@ -21,6 +21,7 @@ RECIPES = {  # with a fixed length, and with lengths that change from batch to b
     "spanish-translator": {"data": {"count": 5000}},
 }
 COMPILING, BLOCK = 8, 5  # steps
+LONGEST = 240.0  # seconds of compiling, after which it is given up
 
 
 def trainer_of(config: RunConfig, choice: str) -> Trainer:
@@ -40,12 +41,24 @@ def seconds_of(trainer: Trainer, steps: range) -> float:
     return time.perf_counter() - start
 
 
+def first_seconds(trainer: Trainer) -> float | None:
+    """How long the steps take in which it compiles, or nothing where that takes too long."""
+    taken = 0.0
+    for step in range(COMPILING):
+        taken += seconds_of(trainer, range(step, step + 1))
+        if taken > LONGEST:
+            return None
+    return taken
+
+
 def measure(name: str, rounds: int) -> dict[str, Any]:
     """What compiling costs and gains for one recipe."""
     config = RunConfig.read(name)
     config = config.replace(data=config.data.replace(**RECIPES[name]["data"]))
     trainers = {choice: trainer_of(config, choice) for choice in ("on", "off")}
-    first = {choice: seconds_of(trainer, range(COMPILING)) for choice, trainer in trainers.items()}
+    first = {choice: first_seconds(trainer) for choice, trainer in trainers.items()}
+    if first["on"] is None or first["off"] is None:
+        return {"given_up_after_seconds": LONGEST}
     seconds: dict[str, list[float]] = {"on": [], "off": []}
     for round in range(rounds):
         steps = range(COMPILING + BLOCK * round, COMPILING + BLOCK * (round + 1))
@@ -65,6 +78,9 @@ def main() -> None:
     results = {}
     for name in RECIPES:
         result = results[name] = measure(name, options.rounds)
+        if "given_up_after_seconds" in result:
+            print(f"{name:20s} not compiled after {LONGEST:.0f} s", flush=True)
+            continue
         low, high = result["step_compiled_over_plain"]["interval_95"]
         pays = result["pays_after_steps"]
         print(
