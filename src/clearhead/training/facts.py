@@ -5,6 +5,7 @@ A trainer enters, facts leave; and facts of before are compared with a trainer o
 
 import logging
 import math
+import tomllib
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ Facts = dict[str, Any]
 def facts_of(trainer: Trainer, run: Facts) -> Facts:
     """Everything of a trainer that is no tensor; `run` is its identity."""
     facts = {"format": FORMAT, "run": run, "surroundings": surroundings(trainer)}
-    facts["settings"] = trainer.run.model_dump(mode="json", exclude_unset=True)
+    facts["settings"] = tomllib.loads(trainer.run.to_toml())
     facts |= {"position": [trainer.position.epoch, trainer.position.step]}
     facts |= {name: getattr(trainer, name) for name in COUNTS}
     if not math.isfinite(trainer.best_loss):
