@@ -1,0 +1,111 @@
+"""Is a first model a good one? `train TASK FILES`, with no recipe, on real data, beside what is published for it.
+
+Shakespeare's plays (the last tenth is the test), movie reviews and E. coli promoters (a tenth is held out by content),
+and English captions into German (test 2016). Published: 1.88 nats a character after 3 minutes on a CPU for the
+plays (nanoGPT's README), 76.1 % for the reviews (Kim's CNN from random vectors), a correlation of 0.84 for the
+promoters (CNNProm), and 41.02 BLEU for the captions, tokenised and lower-cased, after a training to its end
+(Revisit-MMT).
+"""
+
+import gzip
+import json
+import math
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from harness import SHARED_DATA, arguments, report
+
+from clearhead.training.recipe_for import recipe_for
+from clearhead.training.runs import make_run
+from clearhead.training.trainer import StepRecord
+
+Words = tuple[str, list[str], dict[str, str]]  # a task, its files, and settings that name the test
+
+
+def plays(folder: Path) -> Words:
+    """The plays, of which the last tenth is kept for the test."""
+    text = gzip.decompress((SHARED_DATA / "tinyshakespeare" / "input.txt.gz").read_bytes()).decode()
+    border = int(0.9 * len(text))
+    for name, part in (("plays", text[:border]), ("test", text[border:])):
+        (folder / f"{name}.txt").write_text(part, encoding="utf-8")
+    return "language-model", [str(folder / "plays.txt")], {"data.test": str(folder / "test.txt")}
+
+
+def reviews(folder: Path) -> Words:
+    """Sentences of movie reviews."""
+    files = {"positive": "rt-polarity.pos.gz", "negative": "rt-polarity.neg.gz"}
+    copies = {label: folder / f"{label}.txt" for label in files}
+    for label, name in files.items():
+        copies[label].write_bytes(gzip.decompress((SHARED_DATA / "mr" / name).read_bytes()))
+    return "classify", [f"{label}={path}" for label, path in copies.items()], {}
+
+
+def promoters(folder: Path) -> Words:
+    """Promoters of E. coli, and other sequences."""
+    files = {"promoter": "Ecoli_prom.fa.gz", "other": "Ecoli_non_prom.fa.gz"}
+    return "classify", [f"{label}={SHARED_DATA / 'dna-ecoli' / name}" for label, name in files.items()], {}
+
+
+def captions(folder: Path) -> Words:
+    """Captions of pictures, as they are written."""
+    raw = SHARED_DATA / "multi30k" / "raw"
+    both = {part: [str(raw / f"{part}.{language}.gz") for language in ("en", "de")]
+            for part in ("train", "val", "test_2016_flickr")}  # fmt: skip
+    test = {"data.validation": both["val"], "data.test": both["test_2016_flickr"]}
+    return "translate", both["train"], {name: json.dumps(files) for name, files in test.items()}
+
+
+DATA: dict[str, Callable[[Path], Words]] = {
+    "plays": plays,
+    "reviews": reviews,
+    "promoters": promoters,
+    "captions": captions,
+}
+
+
+def measure(name: str, minutes: float) -> dict[str, Any]:
+    """One training on one set of data, and what came of it."""
+    with tempfile.TemporaryDirectory(prefix="clearhead-first-") as folder:
+        task, files, test = DATA[name](Path(folder))
+        config, reasons = recipe_for(task, files, minutes, test)  # type: ignore[arg-type]
+        run = make_run(config, Path(folder, "run"))
+        seconds = [record.seconds for record in run.train() if isinstance(record, StepRecord)]
+        quality = run.evaluate() or {}
+    if "confusion" in quality and len(quality["labels"]) == 2:
+        quality["correlation"] = correlation(quality["confusion"])
+    return {
+        "seconds": seconds[-1],
+        "steps": run.plan.steps,
+        "epochs": run.plan.epochs,
+        "parameters": run.plan.parameters,
+        "best_step": run.history.best.step if run.history.best else None,
+        "chosen": reasons,
+        "quality": quality,
+    }
+
+
+def correlation(confusion: list[list[int]]) -> float:
+    """Matthews' correlation of two classes."""
+    (a, b), (c, d) = confusion
+    return (a * d - b * c) / math.sqrt(max(1, (a + b) * (c + d) * (a + c) * (b + d)))
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--only", choices=DATA, nargs="+", default=list(DATA))
+    options = parser.parse_args()
+    if not SHARED_DATA.exists():
+        raise SystemExit(f"{SHARED_DATA} is not there; this benchmark needs real data.")
+    results = {}
+    for name in options.only:
+        result = results[name] = measure(name, options.minutes)
+        shown = {key: round(value, 4) for key, value in result["quality"].items() if isinstance(value, float)}
+        print(f"{name:10s} {result['steps']:6,} steps in {result['seconds']:4.0f} s: {shown}", flush=True)
+    report("first_model", {"minutes": options.minutes, "results": results}, options.save)
+
+
+if __name__ == "__main__":
+    main()
