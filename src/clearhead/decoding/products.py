@@ -20,10 +20,8 @@ from torch import Tensor, nn
 
 log = logging.getLogger(__name__)
 
-TRIED, TRIES = (
-    (3072, 1024),
-    7,
-)  # the size of a matrix, and how often it is multiplied with to see what is faster
+TRIED = (3072, 1024)  # the size of a matrix that shows which product is faster
+TRIES = 7  # of each
 
 Product = Callable[[Tensor], Tensor]  # (b, d_in) -> (b, d_out)
 # How a matrix is made ready; each way serves any number of rows.
