@@ -220,12 +220,36 @@ def test_two_files_are_aligned_and_long_pairs_have_a_limit(tmp_path: Path) -> No
     assert prepare(config).audit.splits["train"].dropped <= 1
 
 
-def test_sequences_of_dna_are_cut_into_letters(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("lengths", "chosen"), [((81, 81), (3, 1, "learned")), ((60, 81), (1, 2, "rotary"))])
+def test_dna_is_read_in_threes_where_all_sequences_have_one_length(
+    lengths: tuple[int, int], chosen: tuple[int, int, str], tmp_path: Path
+) -> None:
     for name in ("yes", "no"):
-        rows = "".join(f">s{k}\n{''.join(LETTERS.choices('ACGT', k=81))}\n" for k in range(30))
+        rows = "".join(
+            f">s{k}\n{''.join(LETTERS.choices('ACGT', k=LETTERS.randint(*lengths)))}\n" for k in range(30)
+        )
         (tmp_path / f"{name}.fa").write_text(rows)
     config, _ = recipe_for("classify", [f"yes={tmp_path / 'yes.fa'}", f"no={tmp_path / 'no.fa'}"])
     assert config.tokenizer.kind == "dna"
+    assert (config.tokenizer.k, config.model.encoder_blocks, config.model.positions) == chosen
+
+
+def test_words_that_come_again_are_tokens_of_a_classifier(tmp_path: Path) -> None:
+    few = words(50).split()
+    rows = [f"{' '.join(LETTERS.choices(few, k=8))},{'ab'[k % 2]}" for k in range(200)]
+    (tmp_path / "d.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    config, reasons = recipe_for("classify", [str(tmp_path / "d.csv")])
+    assert (config.tokenizer.kind, config.model.encoder_blocks, config.model.dropout) == ("word", 1, 0.5)
+    assert (config.model.initial_deviation, config.model.norm_epsilon) == (0.02, 1.0)
+    assert any("100% of the words occur more than once" in reason for reason in reasons)
+    assert prepare(config).tokenizers.target.size < 70
+
+
+def test_writing_without_spaces_is_cut_into_pieces(tmp_path: Path) -> None:
+    rows = [f"{''.join(LETTERS.choices('我你他们是不好书人大中国', k=12))},{'ab'[k % 2]}" for k in range(200)]
+    (tmp_path / "d.csv").write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
+    config, _ = recipe_for("classify", [str(tmp_path / "d.csv")])
+    assert (config.tokenizer.kind, config.model.norm_epsilon) == ("bpe", ModelConfig().norm_epsilon)
 
 
 def test_a_few_letters_are_no_dna(tmp_path: Path) -> None:

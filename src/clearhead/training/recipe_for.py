@@ -56,6 +56,8 @@ STACKS = {"language-model": ("decoder_blocks",), "translate": ALL_STACKS}
 # What the data and the time say of a model that starts from another.
 NOT_TAKEN = {"vocabulary", "source_vocabulary", "head", "classes", "dropout"}
 FEW_CHARACTERS = 50_000  # below it there is too little text to learn pieces from
+REPEATED = 0.9  # the share of words that occur more than once, from which words are tokens of a classifier
+SMALL = 5_000_000  # characters of labelled texts that a large model would learn by heart
 FEWEST_PIECES, MOST_PIECES = 512, 32_768  # bytes are 256 of them
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)  # of the data to hold out
 SEEDS = range(1, 40)
@@ -222,12 +224,17 @@ def cut_text(choices: Choices, task: Task, survey: Survey) -> None:
     amount = survey.amount
     if survey.is_dna and task != "translate":
         choices.choose("the letters are A, C, G, T and N", tokenizer__kind="dna")
+        if task == "classify" and survey.is_aligned:
+            choices.choose("the sequences have one length, so that threes of letters line up", tokenizer__k=3)
+    elif task == "classify" and survey.repeated_words >= REPEATED:
+        known = f"{survey.repeated_words:.0%} of the words occur more than once; the others are unknown"
+        choices.choose(known, tokenizer__kind="word", tokenizer__vocabulary=MOST_PIECES)
     elif survey.characters < FEW_CHARACTERS and task != "classify":
         few = f"{amount} are too few to learn larger pieces from"
         kind = "character" if survey.outside_ascii > 0.1 else "byte"
         choices.choose(few, tokenizer__kind=kind)
     if choices.get("tokenizer.kind") in ("byte", "dna"):
-        return
+        return  # they have a fixed number of tokens
     choices.choose("words and parts of words; nothing is unknown", tokenizer__kind="bpe")
     pieces = (2.0 if task == "classify" else 1.0) * 1.2 * math.sqrt(survey.characters)
     wanted = 1 << round(math.log2(max(pieces, 1)))
@@ -238,9 +245,9 @@ def cut_text(choices: Choices, task: Task, survey: Survey) -> None:
     choices.choose(reason, tokenizer__vocabulary=vocabulary)
 
 
-def characters_per_token(kind: str, vocabulary: int) -> float:
+def characters_per_token(kind: str, vocabulary: int, k: int) -> float:
     """How much text a token holds, about."""
-    return 1.0 if kind in ("byte", "character", "dna") else 0.5 * math.log2(vocabulary / 32)
+    return float(k) if kind in ("byte", "character", "dna") else 0.5 * math.log2(vocabulary / 32)
 
 
 class Sizing:
@@ -249,7 +256,9 @@ class Sizing:
     def __init__(self, choices: Choices, task: Task, survey: Survey, machine: Machine) -> None:
         self.choices, self.task, self.survey, self.machine = choices, task, survey, machine
         self.vocabulary = choices.get("tokenizer.vocabulary") or BYTES + SPECIALS
-        self.packing = characters_per_token(choices.get("tokenizer.kind"), self.vocabulary)
+        self.packing = characters_per_token(
+            choices.get("tokenizer.kind"), self.vocabulary, choices.get("tokenizer.k") or 1
+        )
         self.tokens = max(1.0, survey.characters / self.packing)
 
     def choose(self) -> None:
@@ -273,7 +282,9 @@ class Sizing:
 
     def model(self) -> None:
         """Chooses the size: the largest that can learn enough in the time, and finds enough text."""
-        sizes = SIZES[:2] if self.task == "classify" and self.survey.characters < 5_000_000 else SIZES
+        sizes = SIZES
+        if self.is_small:  # a block for pieces that mean something, one more for letters that must meet first
+            sizes = [(SIZES[0][0], 1 if self.packing > 1 else 2)]
         filled = [size for size in sizes if self.weights(*size) <= MOST_WEIGHTS * self.tokens]
         taught = [size for size in sizes if self.readable(*size) >= LESSONS * self.weights(*size)]
         d, blocks = min(filled[-1] if filled else SIZES[0], taught[-1] if taught else SIZES[0])
@@ -287,6 +298,20 @@ class Sizing:
         self.choices.choose(f"about {HEAD} numbers a head", model__h=heads[-1] if heads else 1)
         fast = {"model__query_key_norm": True, "model__feedforward": "relu2", "model__zero_outputs": True}
         self.choices.choose("what learns fastest in a short training", **fast)
+        if self.choices.get("tokenizer.kind") == "word" and self.is_small:
+            # A word seen twice has hardly left its first, random vector. A norm would make that as long as any
+            # other, and texts would be known by their rare words.
+            quiet = {"model__initial_deviation": 0.02, "model__norm_epsilon": 1.0}
+            self.choices.choose("rare words stay small, and say little", **quiet)
+        if (self.choices.get("tokenizer.k") or 1) > 1:
+            self.choices.choose(
+                "where a group stands tells as much as what it is", model__positions="learned"
+            )
+
+    @property
+    def is_small(self) -> bool:
+        """Whether there are few labels."""
+        return self.task == "classify" and self.survey.characters < SMALL
 
     def begin_with(self, folder: Path) -> None:
         """Takes the settings of a model that training starts from, so that its weights fit."""
@@ -299,7 +324,7 @@ class Sizing:
         gentle = {f"training__{key}": value for key, value in gentle_settings(training).items()}
         self.choices.choose("gentle steps, which keep what the model knows", **gentle)
         self.vocabulary = given.vocabulary
-        self.packing = characters_per_token("bpe", self.vocabulary)
+        self.packing = characters_per_token("bpe", self.vocabulary, 1)
         self.tokens = max(1.0, self.survey.characters / self.packing)
 
     def context(self) -> None:
@@ -334,7 +359,10 @@ class Sizing:
             )  # fmt: skip
         expected = self.expected_readings(batch)
         dropout = next(share for most, share in DROPOUTS if expected < most)
-        if dropout:
+        if self.is_small:
+            dropout = 0.5 if self.choices.get("tokenizer.kind") == "word" else 0.3
+            self.choices.choose("few labels are soon learned by heart", model__dropout=dropout)
+        elif dropout:
             self.choices.choose(
                 f"the text is read about {max(1, round(expected))} times", model__dropout=dropout
             )
@@ -344,7 +372,7 @@ class Sizing:
             self.choices.choose(
                 f"it ends where {PATIENCE} evaluations in a row are no better", training__patience=PATIENCE
             )
-        tokens = int(max(10_000, min(200_000, expected * self.tokens / 100)))
+        tokens = int(max(50_000, min(200_000, expected * self.tokens / 100)))
         self.choices.choose("so that evaluations take little of the time", training__evaluate_tokens=tokens)
 
     def expected_readings(self, batch: int) -> float:

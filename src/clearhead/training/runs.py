@@ -258,6 +258,8 @@ class Run:
 
     def look(self) -> Attention | None:
         """The attention of the first sample, or of the first held-out text where there are no samples."""
+        if not self.checkpoint.config.attentions():
+            return None
         sample = next(iter(self.history.last_samples()), None)
         if self.config.task == "translate":
             return attention_of(self.checkpoint, sample.given, sample.made) if sample else None

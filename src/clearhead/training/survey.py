@@ -6,6 +6,7 @@ A sample is read, the first few megabytes; where there is more, the size of the 
 import csv
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from clearhead.text.sources import read
 SAMPLE_CHARACTERS = 4_000_000
 PACKED = 3.5  # how much larger text is than its .gz, about
 MOST_ROWS, ROWS = 20_000, 200  # of a table that are read, and from which its columns are guessed
+WORDS = re.compile(r"\w+|[^\w\s]")
 DNA, FEWEST_LETTERS = set("ACGTNacgtn\n"), 20
 
 
@@ -69,6 +71,19 @@ class Survey:
         """The share of characters that are more than one byte."""
         text = "".join(text for example in self.examples[:2000] for text in texts_of(example))[:200_000]
         return sum(not letter.isascii() for letter in text) / max(1, len(text))
+
+    @property
+    def repeated_words(self) -> float:
+        """The share of words, wherever they stand, that occur more than once."""
+        words = Counter(
+            word for example in self.examples for text in texts_of(example) for word in WORDS.findall(text)
+        )
+        return sum(count for count in words.values() if count > 1) / max(1, words.total())
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether nearly all texts have one length, so that a place means the same in each."""
+        return self.quantile(0.05) == self.quantile(0.95)
 
     @property
     def is_dna(self) -> bool:
