@@ -282,15 +282,15 @@ class Sizing:
 
     def model(self) -> None:
         """Chooses the size: the largest that can learn enough in the time, and finds enough text."""
-        sizes = SIZES
-        if self.is_small:  # a block for pieces that mean something, one more for letters that must meet first
-            sizes = [(SIZES[0][0], 1 if self.packing > 1 else 2)]
-        filled = [size for size in sizes if self.weights(*size) <= MOST_WEIGHTS * self.tokens]
-        taught = [size for size in sizes if self.readable(*size) >= LESSONS * self.weights(*size)]
+        filled = [size for size in SIZES if self.weights(*size) <= MOST_WEIGHTS * self.tokens]
+        taught = [size for size in SIZES if self.readable(*size) >= LESSONS * self.weights(*size)]
         d, blocks = min(filled[-1] if filled else SIZES[0], taught[-1] if taught else SIZES[0])
         reason = f"as much as {self.machine.name} can teach in {self.machine.minutes:g} minutes"
         if not filled or (taught and filled[-1] < taught[-1]):
             reason = f"as much as {self.survey.amount} can fill"
+        if self.is_small:  # a block for tokens that mean something, one more for letters that must meet first
+            d, blocks = SIZES[0][0], 1 if self.packing > 1 else 2
+            reason = "a larger model would learn the labels by heart"
         names = STACKS.get(self.task, ("encoder_blocks",))
         self.choices.choose(reason, model__d=d, **{f"model__{name}": blocks for name in names})
         d = self.choices.get("model.d")
@@ -361,7 +361,7 @@ class Sizing:
         dropout = next(share for most, share in DROPOUTS if expected < most)
         if self.is_small:
             dropout = 0.5 if self.choices.get("tokenizer.kind") == "word" else 0.3
-            self.choices.choose("few labels are soon learned by heart", model__dropout=dropout)
+            self.choices.choose("against learning the labels by heart", model__dropout=dropout)
         elif dropout:
             self.choices.choose(
                 f"the text is read about {max(1, round(expected))} times", model__dropout=dropout
