@@ -220,36 +220,99 @@ def test_two_files_are_aligned_and_long_pairs_have_a_limit(tmp_path: Path) -> No
     assert prepare(config).audit.splits["train"].dropped <= 1
 
 
-@pytest.mark.parametrize(("lengths", "chosen"), [((81, 81), (3, 1, "learned")), ((60, 81), (1, 2, "rotary"))])
-def test_dna_is_read_in_threes_where_all_sequences_have_one_length(
-    lengths: tuple[int, int], chosen: tuple[int, int, str], tmp_path: Path
-) -> None:
+def sequences(folder: Path, lengths: tuple[int, int], letters: str = "ACGT") -> list[str]:
     for name in ("yes", "no"):
-        rows = "".join(
-            f">s{k}\n{''.join(LETTERS.choices('ACGT', k=LETTERS.randint(*lengths)))}\n" for k in range(30)
-        )
-        (tmp_path / f"{name}.fa").write_text(rows)
-    config, _ = recipe_for("classify", [f"yes={tmp_path / 'yes.fa'}", f"no={tmp_path / 'no.fa'}"])
-    assert config.tokenizer.kind == "dna"
-    assert (config.tokenizer.k, config.model.encoder_blocks, config.model.positions) == chosen
+        rows = [
+            f">s{k}\n{''.join(LETTERS.choices(letters, k=LETTERS.randint(*lengths)))}\n" for k in range(30)
+        ]
+        (folder / f"{name}.fa").write_text("".join(rows))
+    return [f"{name}={folder / name}.fa" for name in ("yes", "no")]
+
+
+def labelled(folder: Path, texts: list[str]) -> list[str]:
+    rows = [f"{text},{'ab'[k % 2]}" for k, text in enumerate(texts)]
+    (folder / "d.csv").write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
+    return [str(folder / "d.csv")]
+
+
+def truncated(config: RunConfig) -> int:
+    return prepare(config).audit.splits["train"].truncated
+
+
+@pytest.mark.parametrize(
+    ("lengths", "letters", "overrides", "chosen"),
+    [
+        ((81, 81), "ACGT", {}, ("dna", 3, 1, "learned")),
+        (
+            (81, 81),
+            "ACGTN",
+            {},
+            ("dna", 1, 2, "rotary"),
+        ),  # an unknown letter would shift the threes behind it
+        ((60, 81), "ACGT", {}, ("dna", 1, 2, "rotary")),
+        ((60, 81), "ACGT", {"tokenizer.k": "2"}, ("dna", 2, 1, "rotary")),
+        ((81, 81), "ACGT", {"tokenizer.kind": "byte"}, ("byte", 1, 2, "rotary")),
+    ],
+)
+def test_dna_is_read_in_threes_where_they_line_up(
+    lengths: tuple[int, int],
+    letters: str,
+    overrides: dict[str, str],
+    chosen: tuple[str, int, int, str],
+    tmp_path: Path,
+) -> None:
+    config, _ = recipe_for("classify", sequences(tmp_path, lengths, letters), overrides=overrides)
+    tokens, model = config.tokenizer, config.model
+    assert (tokens.kind, tokens.k, model.encoder_blocks, model.positions) == chosen
+    assert truncated(config) == 0
 
 
 def test_words_that_come_again_are_tokens_of_a_classifier(tmp_path: Path) -> None:
     few = words(50).split()
-    rows = [f"{' '.join(LETTERS.choices(few, k=8))},{'ab'[k % 2]}" for k in range(200)]
-    (tmp_path / "d.csv").write_text("\n".join(["text,label", *rows]) + "\n")
-    config, reasons = recipe_for("classify", [str(tmp_path / "d.csv")])
+    texts = [" ".join(LETTERS.choices(few, k=8)) for _ in range(200)]
+    config, reasons = recipe_for("classify", labelled(tmp_path, texts))
     assert (config.tokenizer.kind, config.model.encoder_blocks, config.model.dropout) == ("word", 1, 0.5)
     assert (config.model.initial_deviation, config.model.norm_epsilon) == (0.02, 1.0)
-    assert any("100% of the words occur more than once" in reason for reason in reasons)
+    assert any("100 of 100 words are known" in reason for reason in reasons)
     assert prepare(config).tokenizers.target.size < 70
 
 
-def test_writing_without_spaces_is_cut_into_pieces(tmp_path: Path) -> None:
-    rows = [f"{''.join(LETTERS.choices('我你他们是不好书人大中国', k=12))},{'ab'[k % 2]}" for k in range(200)]
-    (tmp_path / "d.csv").write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
-    config, _ = recipe_for("classify", [str(tmp_path / "d.csv")])
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["".join(LETTERS.choices("我你他们是不好书人大中国", k=12)) for _ in range(200)],
+        [f"word{k}" for k in range(200) for _ in range(2)],  # what comes again is the whole text
+    ],
+    ids=["no spaces", "one word"],
+)
+def test_words_that_are_not_known_elsewhere_are_cut_into_pieces(texts: list[str], tmp_path: Path) -> None:
+    config, _ = recipe_for("classify", labelled(tmp_path, texts))
     assert (config.tokenizer.kind, config.model.norm_epsilon) == ("bpe", ModelConfig().norm_epsilon)
+
+
+@pytest.mark.parametrize("letters", ["0123456789", "😀😡🎉👍"])
+def test_short_words_have_room(letters: str, tmp_path: Path) -> None:
+    texts = [" ".join(LETTERS.choices(letters, k=60)) for _ in range(200)]
+    config, _ = recipe_for("classify", labelled(tmp_path, texts))
+    assert config.tokenizer.kind == "word"
+    assert truncated(config) == 0
+
+
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "character", "byte"])
+def test_a_stated_kind_has_no_settings_of_words(kind: str, tmp_path: Path) -> None:
+    files = labelled(tmp_path, ["good bad fine poor " * 3 + str(k % 7) for k in range(200)])
+    config, reasons = recipe_for("classify", files, overrides={"tokenizer.kind": kind})
+    assert config.model.norm_epsilon == ModelConfig().norm_epsilon
+    assert config.tokenizer.vocabulary < 32_768
+    assert not any("words are known" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("vocabulary", [8, 20, 32])
+def test_few_words_can_be_asked_for(vocabulary: int, tmp_path: Path) -> None:
+    files = labelled(tmp_path, [f"good bad fine poor {k % 7}" for k in range(200)])
+    stated = {"tokenizer.vocabulary": str(vocabulary), "tokenizer.kind": "word"}
+    config, _ = recipe_for("classify", files, overrides=stated)
+    assert (config.tokenizer.vocabulary, truncated(config)) == (vocabulary, 0)
 
 
 def test_a_few_letters_are_no_dna(tmp_path: Path) -> None:

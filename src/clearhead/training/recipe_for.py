@@ -1,8 +1,8 @@
 """A recipe that fits the data and the machine: a task and files enter; a recipe leaves, and a line for each choice.
 
-Two things decide. How much text there is: little text wants small pieces, a small model and much dropout, and is
-read often. And how much can be computed in the time: a model that is too large for it learns less than a smaller
-one that reads more.
+Two things decide. How much text there is: little text wants small pieces (or whole words, where it has labels), a
+small model and much dropout, and is read often. And how much can be computed in the time: a model that is too large
+for it learns less than a smaller one that reads more.
 """
 
 import math
@@ -17,7 +17,7 @@ from clearhead.checkpoint import find, read_config
 from clearhead.config.data import DataConfig, anchor
 from clearhead.config.model import ModelConfig
 from clearhead.config.run import KINDS, RunConfig, Task
-from clearhead.config.tokenizer import BYTES, SPECIALS
+from clearhead.config.tokenizer import BYTES, SPECIALS, TokenizerConfig
 from clearhead.config.training import TrainingConfig
 from clearhead.errors import DataError
 from clearhead.text.examples import Conversation, Example, Kind, Labelled
@@ -56,7 +56,7 @@ STACKS = {"language-model": ("decoder_blocks",), "translate": ALL_STACKS}
 # What the data and the time say of a model that starts from another.
 NOT_TAKEN = {"vocabulary", "source_vocabulary", "head", "classes", "dropout"}
 FEW_CHARACTERS = 50_000  # below it there is too little text to learn pieces from
-REPEATED = 0.9  # the share of words that occur more than once, from which words are tokens of a classifier
+KNOWN = 0.85  # the share of words that must be known in other texts, to be the tokens of a classifier
 SMALL = 5_000_000  # characters of labelled texts that a large model would learn by heart
 FEWEST_PIECES, MOST_PIECES = 512, 32_768  # bytes are 256 of them
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)  # of the data to hold out
@@ -139,9 +139,9 @@ def recipe_for(
     hold_out(choices, task, survey)
     asked = minutes or choices.get("training.minutes") or MINUTES
     machine = Machine.here(asked, choices.get("training.device"), choices.get("training.threads"))
-    if choices.get("training.init_from") is None:  # a model brings its tokenizer
-        cut_text(choices, task, survey)
-    Sizing(choices, task, survey, machine).choose()
+    is_new = choices.get("training.init_from") is None  # a model brings its tokenizer
+    packing = cut_text(choices, task, survey) if is_new else 1.0
+    Sizing(choices, task, survey, machine, packing).choose()
     return RunConfig.model_validate({"task": task} | choices.table), choices.reasons
 
 
@@ -219,22 +219,26 @@ def is_fair(survey: Survey, share: float, has_test: bool, seed: int) -> bool:
     return bool(sides["train"]) and wanted / 2 < amount < 3 * wanted and labels.issuperset(survey.labels)
 
 
-def cut_text(choices: Choices, task: Task, survey: Survey) -> None:
-    """Chooses the tokenizer: the more text, the larger the pieces that can be learned."""
+def cut_text(choices: Choices, task: Task, survey: Survey) -> float:
+    """Chooses the tokenizer: the more text, the larger the pieces that can be learned. Returns characters a token."""
     amount = survey.amount
     if survey.is_dna and task != "translate":
         choices.choose("the letters are A, C, G, T and N", tokenizer__kind="dna")
-        if task == "classify" and survey.is_aligned:
-            choices.choose("the sequences have one length, so that threes of letters line up", tokenizer__k=3)
-    elif task == "classify" and survey.repeated_words >= REPEATED:
-        known = f"{survey.repeated_words:.0%} of the words occur more than once; the others are unknown"
-        choices.choose(known, tokenizer__kind="word", tokenizer__vocabulary=MOST_PIECES)
+        if is_lined_up(choices, task, survey):
+            choices.choose("all sequences have one length, so that threes of letters line up", tokenizer__k=3)
+    elif task == "classify" and choices.get("tokenizer.kind") in (None, "word"):
+        words = {"vocabulary": MOST_PIECES} | choices.table.get("tokenizer", {}) | {"kind": "word"}
+        known, length = survey.trial(TokenizerConfig.model_validate(words))
+        if known >= KNOWN or choices.has("tokenizer.kind"):
+            reason = f"{math.floor(100 * known)} of 100 words are known in texts that were not seen"
+            choices.choose(reason, tokenizer__kind="word", tokenizer__vocabulary=MOST_PIECES)
+            return length
     elif survey.characters < FEW_CHARACTERS and task != "classify":
         few = f"{amount} are too few to learn larger pieces from"
         kind = "character" if survey.outside_ascii > 0.1 else "byte"
         choices.choose(few, tokenizer__kind=kind)
     if choices.get("tokenizer.kind") in ("byte", "dna"):
-        return  # they have a fixed number of tokens
+        return float(choices.get("tokenizer.k") or 1) if choices.get("tokenizer.kind") == "dna" else 1.0
     choices.choose("words and parts of words; nothing is unknown", tokenizer__kind="bpe")
     pieces = (1.2 if KINDS[task] == "text" else 2.4) * math.sqrt(survey.characters)
     wanted = 1 << round(math.log2(max(pieces, 1)))
@@ -243,22 +247,29 @@ def cut_text(choices: Choices, task: Task, survey: Survey) -> None:
     if wanted != vocabulary:
         reason = "more would take long to learn" if wanted > vocabulary else "the fewest that are of use"
     choices.choose(reason, tokenizer__vocabulary=vocabulary)
+    is_pieces = choices.get("tokenizer.kind") != "character"
+    return characters_per_piece(choices.get("tokenizer.vocabulary")) if is_pieces else 1.0
 
 
-def characters_per_token(kind: str, vocabulary: int, k: int) -> float:
-    """How much text a token holds, about."""
-    return float(k) if kind in ("byte", "character", "dna") else 0.5 * math.log2(vocabulary / 32)
+def is_lined_up(choices: Choices, task: Task, survey: Survey) -> bool:
+    """Whether the places of DNA tell its class."""
+    return task == "classify" and choices.get("tokenizer.kind") == "dna" and survey.lines_up
+
+
+def characters_per_piece(vocabulary: int) -> float:
+    """How much text a piece of a word holds, about."""
+    return max(1.0, 0.5 * math.log2(vocabulary / 32))
 
 
 class Sizing:
     """Chooses the model and the training for an amount of text, a tokenizer and a machine."""
 
-    def __init__(self, choices: Choices, task: Task, survey: Survey, machine: Machine) -> None:
+    def __init__(
+        self, choices: Choices, task: Task, survey: Survey, machine: Machine, packing: float
+    ) -> None:
         self.choices, self.task, self.survey, self.machine = choices, task, survey, machine
         self.vocabulary = choices.get("tokenizer.vocabulary") or BYTES + SPECIALS
-        self.packing = characters_per_token(
-            choices.get("tokenizer.kind"), self.vocabulary, choices.get("tokenizer.k") or 1
-        )
+        self.packing = packing  # characters a token
         self.tokens = max(1.0, survey.characters / self.packing)
 
     def choose(self) -> None:
@@ -304,15 +315,16 @@ class Sizing:
             # other, and texts would be known by their rare words.
             quiet = {"model__initial_deviation": 0.02, "model__norm_epsilon": 1.0}
             self.choices.choose("rare words stay small, and say little", **quiet)
-        if (self.choices.get("tokenizer.k") or 1) > 1:
+        if is_lined_up(self.choices, self.task, self.survey):
             self.choices.choose(
-                "where a group stands tells as much as what it is", model__positions="learned"
+                "where a letter stands tells as much as what it is", model__positions="learned"
             )
 
     @property
     def is_small(self) -> bool:
-        """Whether there are few labels."""
-        return self.task == "classify" and self.survey.characters < SMALL
+        """Whether there are few labelled texts, and no model that has read more."""
+        is_new = self.choices.get("training.init_from") is None
+        return self.task == "classify" and is_new and self.survey.characters < SMALL
 
     def begin_with(self, folder: Path) -> None:
         """Takes the settings of a model that training starts from, so that its weights fit."""
@@ -325,7 +337,7 @@ class Sizing:
         gentle = {f"training__{key}": value for key, value in gentle_settings(training).items()}
         self.choices.choose("gentle steps, which keep what the model knows", **gentle)
         self.vocabulary = given.vocabulary
-        self.packing = characters_per_token("bpe", self.vocabulary, 1)
+        self.packing = characters_per_piece(self.vocabulary)
         self.tokens = max(1.0, self.survey.characters / self.packing)
 
     def context(self) -> None:
