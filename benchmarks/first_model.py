@@ -99,14 +99,15 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--splits", type=int, default=3, help="of what has no test of its own")
+    parser.add_argument("--first-split", type=int, default=1, help="its number, to measure with others")
     parser.add_argument("--only", choices=DATA, nargs="+", default=list(DATA))
     options = parser.parse_args()
     if not SHARED_DATA.exists():
         raise SystemExit(f"{SHARED_DATA} is not there; this benchmark needs real data.")
     results: dict[str, list[dict[str, Any]]] = {}
     for name in options.only:
-        splits = options.splits if name in SPLIT else 1
-        results[name] = [measure(name, options.minutes, split) for split in range(1, splits + 1)]
+        splits = range(options.first_split, options.first_split + (options.splits if name in SPLIT else 1))
+        results[name] = [measure(name, options.minutes, split) for split in splits]
         first, qualities = results[name][0], [result["quality"] for result in results[name]]
         numbers = [key for key, value in qualities[0].items() if isinstance(value, float)]
         means = {key: round(statistics.mean(quality[key] for quality in qualities), 4) for key in numbers}
