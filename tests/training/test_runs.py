@@ -64,8 +64,7 @@ def test_a_run_leaves_the_folder_of_design(task: str, tmp_path: Path) -> None:
 
 def test_a_model_without_blocks_has_a_report_without_attention(tmp_path: Path) -> None:
     config = small_config("classify", tmp_path)
-    no_blocks = config.model.model_copy(update={"encoder_blocks": 0})
-    run = make_run(config.model_copy(update={"model": no_blocks}), tmp_path / "run")
+    run = make_run(config.replace(model=config.model.replace(encoder_blocks=0)), tmp_path / "run")
     list(run.train())
     assert run.attention is None
     assert (run.out / "report.html").exists()

@@ -270,7 +270,11 @@ class Sizing:
         self.choices, self.task, self.survey, self.machine = choices, task, survey, machine
         self.vocabulary = choices.get("tokenizer.vocabulary") or BYTES + SPECIALS
         self.packing = packing  # characters a token
-        self.tokens = max(1.0, survey.characters / self.packing)
+
+    @property
+    def tokens(self) -> float:
+        """Tokens of all the data, about."""
+        return max(1.0, self.survey.characters / self.packing)
 
     def choose(self) -> None:
         """Makes the choices."""
@@ -338,7 +342,6 @@ class Sizing:
         self.choices.choose("gentle steps, which keep what the model knows", **gentle)
         self.vocabulary = given.vocabulary
         self.packing = characters_per_piece(self.vocabulary)
-        self.tokens = max(1.0, self.survey.characters / self.packing)
 
     def context(self) -> None:
         """Chooses how many tokens the model sees at once."""

@@ -80,7 +80,7 @@ class Survey:
         texts = list(dict.fromkeys(text for example in self.examples for text in texts_of(example)))
         learned, others = [text for k, text in enumerate(texts) if k % 10], texts[::10]
         tokenizer = Tokenizer.train(learned or others, config)
-        ids = [tokenizer.encode(text) for text in others]
+        ids = tokenizer.encode_batch(others)
         count = max(1, sum(map(len, ids)))
         return 1 - sum(map(tokenizer.counts_unknown, ids)) / count, max(1.0, sum(map(len, others)) / count)
 
