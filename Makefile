@@ -8,25 +8,30 @@ PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constr
 
 # Two test workers with one thread each are faster, and steadier, than one worker with two threads.
 WORKERS ?= 2
-PYTEST  := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS)
+PYTEST  := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check notes docs bench torture clean browser
+.PHONY: help demo test prove lint check notes docs bench torture clean browser
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.core ## Run the main job end to end, as far as it exists
+demo: $(VENV)/.core ## Train, evaluate and try a small translator
 	@$(BIN)/clearhead demo
 
-test: $(VENV)/.full browser ## Run all tests
-	$(PYTEST)
+test: $(VENV)/.full browser ## Run the tests, some eight minutes on two cores
+	$(PYTEST) -m "not prove"
 
-check: $(VENV)/.full ## Check format, lint and types, and run the fast tests
+prove: $(VENV)/.full ## Run the experiments that take minutes to prove a row of the notes
+	$(PYTEST) -m prove
+
+lint: $(VENV)/.full ## Check format, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(PYTEST) -m "not slow"
+
+check: lint ## Check format, lint and types, and run the fast tests: before every commit
+	$(PYTEST) -m "not slow and not prove"
 
 notes: $(VENV)/.full ## Show which rows of the lecture notes are proven, and by which tests
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tools.notes_table --workers $(WORKERS)
@@ -40,7 +45,7 @@ bench: $(VENV)/.full ## Run every script of benchmarks/
 	    echo "$$script"; $(BIN)/python $$script || exit 1; \
 	done
 
-torture: $(VENV)/.core ## Kill a run fifty times, and see that it ends as if nobody had
+torture: $(VENV)/.core ## Kill a run fifty times and check that it still ends with the same bits
 	@$(BIN)/python benchmarks/torture.py $(OPTIONS)
 
 clean: ## Remove .venv and everything that is made from the sources

@@ -1,6 +1,6 @@
 """How much of a batch is padding, and how long does it take to make? Multi30k through the real data path.
 
-Pairs of English and German captions (29,000) are prepared with a joint BPE of 10,000 and cut into batches of
+Pairs of English and German captions (29,000) are prepared with a joint BPE of 10,000 and split into batches of
 several sizes; every batch of three epochs is made and its padding counted, beside the same examples in
 batches that are not sorted by length. The bar: less than 5 % of padding at 4,096 tokens.
 """
@@ -16,8 +16,9 @@ from harness import SHARED_DATA, arguments, report
 from clearhead.config.data import DataConfig
 from clearhead.config.run import RunConfig
 from clearhead.config.tokenizer import TokenizerConfig
-from clearhead.data.batches import Batches
-from clearhead.data.plans import Bucketed, padding
+from clearhead.data.batching.batches import Batches
+from clearhead.data.batching.plans import Bucketed, Lengths
+from clearhead.data.order import Integers
 from clearhead.data.prepare import Prepared, prepare
 
 FOLDER = SHARED_DATA / "multi30k" / "raw"
@@ -46,6 +47,13 @@ def measure(prepared: Prepared, batch_tokens: int) -> dict[str, Any]:
         "fill": padded / count / batch_tokens,
         "milliseconds_a_batch": 1000 * seconds / count,
     }
+
+
+def padding(lengths: Lengths, batches: list[Integers]) -> float:
+    """The share of padding in all the tokens of these batches."""
+    real = sum(int(lengths[batch].sum()) for batch in batches)
+    padded = sum(len(batch) * int(lengths[batch].max(axis=0).sum()) for batch in batches)
+    return 1 - real / padded if padded else 0.0
 
 
 def unsorted(batches: Batches, count: int) -> float:

@@ -19,13 +19,15 @@ from torch.nn.functional import cross_entropy
 
 from clearhead.config.data import DataConfig
 from clearhead.config.model import ModelConfig
-from clearhead.config.run import RunConfig, Task
+from clearhead.config.run import RunConfig
+from clearhead.config.tasks import Task
 from clearhead.config.tokenizer import TokenizerConfig
-from clearhead.data.batches import Batch
-from clearhead.data.loader import Loader
+from clearhead.data.batching.batches import Batch
+from clearhead.data.batching.loader import Loader
 from clearhead.data.prepare import prepare
-from clearhead.models.build import Model, build
-from clearhead.models.translator import Translator
+from clearhead.models.build import build
+from clearhead.models.model import Model
+from clearhead.training.loop.losses import inputs_of
 
 BAR = 0.01
 BATCH_TOKENS = 1024
@@ -54,11 +56,7 @@ def run_of(task: Task) -> RunConfig:
 
 def step(model: Model, batch: Batch) -> None:
     """One pass forward and back."""
-    if isinstance(model, Translator):
-        assert batch.source is not None
-        logits = model(batch.inputs, batch.source, batch.counts, batch.source_counts)
-    else:
-        logits = model(batch.inputs, batch.counts)
+    logits = model(inputs_of(batch))
     targets = batch.labels if batch.targets is None else batch.targets
     assert targets is not None
     model.zero_grad()

@@ -25,13 +25,14 @@ def train() -> None:
 
     from clearhead.config.model import ModelConfig
     from clearhead.models.build import build
+    from clearhead.models.inputs import Inputs
 
     model = build(ModelConfig(vocabulary=512, d=128, h=4, decoder_blocks=3, context=64), seed=1)
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     tokens = torch.randint(0, 512, (32, 64), generator=torch.Generator().manual_seed(1))
     for step in range(STEPS + WARM_UP):
         start = time.perf_counter()
-        model(tokens).logsumexp(-1).mean().backward()
+        model(Inputs(tokens)).logsumexp(-1).mean().backward()
         optimizer.step()
         optimizer.zero_grad()
         if step >= WARM_UP:

@@ -12,9 +12,10 @@ from harness import arguments, is_within, paired, ratio, report
 
 from clearhead.config.model import ModelConfig
 from clearhead.layers import attention, blocks, feedforward
-from clearhead.models import decoder, stack
-from clearhead.models.decoder import Decoder
-from clearhead.models.initialise import initialise
+from clearhead.models.inputs import Inputs
+from clearhead.models.transformer import decoder, stack
+from clearhead.models.transformer.decoder import Decoder
+from clearhead.models.transformer.initialise import initialise
 
 BAR = 1.02
 MODULES = (attention, blocks, feedforward, stack, decoder)
@@ -56,7 +57,7 @@ def main() -> None:
     @torch.no_grad()
     def whole_pass() -> None:
         for _ in range(3):
-            model(ids)
+            model(Inputs(ids))
 
     @torch.no_grad()
     def decode_steps() -> None:

@@ -10,11 +10,11 @@ from typing import Any
 from harness import arguments, ratio, report
 
 from clearhead.config.run import RunConfig
-from clearhead.data.batches import Position
+from clearhead.data.batching.batches import Position
 from clearhead.data.prepare import prepare
 from clearhead.models.build import build
-from clearhead.training.plan import model_config
-from clearhead.training.trainer import Trainer
+from clearhead.training.loop.trainer import Trainer
+from clearhead.training.run.plan import model_config
 
 RECIPES = {  # with a fixed length, and with lengths that change from batch to batch
     "python-lm": {"data": {"count": 300}},

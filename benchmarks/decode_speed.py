@@ -9,6 +9,7 @@ token, with nothing in between. Bars: 10M at least 1.5 × the tokens per second 
 
 import statistics
 from collections.abc import Callable
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -18,12 +19,11 @@ from harness import arguments, in_turn, ratio, report
 from torch import Tensor, nn
 
 from clearhead.config.decoding import DecodingConfig
-from clearhead.decoding.direct import stepper_of
-from clearhead.decoding.engine import Engine, Stepper, Text
-from clearhead.exchange.families import config_from, family_of
-from clearhead.exchange.rules import fill
-from clearhead.models.build import build
-from clearhead.models.decoder import Decoder
+from clearhead.decoding.engine import Draft, Engine, Stepper
+from clearhead.decoding.steppers.direct import stepper_of
+from clearhead.exchange.importing import import_model
+from clearhead.model_folder import load
+from clearhead.models.transformer.decoder import Decoder
 
 PROMPT, NEW = 32, 128
 SIZES: dict[str, dict[str, int]] = {
@@ -42,21 +42,18 @@ def models(size: str) -> tuple[Decoder, Any]:
     with torch.no_grad():  # wide logits, so that the likeliest token is no matter of rounding
         for weight in theirs.parameters():
             weight.mul_(2)
-    settings = {**config.to_dict(), "architectures": ["GPT2LMHeadModel"]}
-    ours = build(config_from(settings))
+    with TemporaryDirectory() as place:
+        theirs.save_pretrained(f"{place}/theirs")
+        import_model(f"{place}/theirs", f"{place}/ours")
+        ours = load(f"{place}/ours").module
     assert isinstance(ours, Decoder)
-    fill(
-        ours,
-        family_of(settings).names,
-        {k: v for k, v in theirs.state_dict().items() if k != "lm_head.weight"},
-    )
     return ours, theirs
 
 
 def write(stepper: Stepper[Any], context: int | None, prompts: list[list[int]]) -> list[list[int]]:
     """By our engine."""
     engine = Engine(stepper, [], context, len(prompts))
-    texts = [Text(prompt, DecodingConfig(temperature=0.0, max_tokens=NEW)) for prompt in prompts]
+    texts = [Draft(prompt, DecodingConfig(temperature=0.0, max_tokens=NEW)) for prompt in prompts]
     for text in texts:
         engine.add(text)
     while engine.is_busy:

@@ -11,8 +11,8 @@ from pathlib import Path
 from harness import arguments, report
 
 import clearhead
-from clearhead.training.place import QUALITY
-from clearhead.training.trainer import StepRecord
+from clearhead.training.loop.records import StepRecord
+from clearhead.training.run.folder import QUALITY
 
 RECIPE = "spanish-translator"
 MOST_MINUTES, LEAST_RIGHT = 4.0, 0.97

@@ -17,8 +17,8 @@ from harness import arguments, paired, ratio, report
 from tokenizers import Tokenizer as Library
 
 from clearhead.config.tokenizer import Kind, TokenizerConfig
-from clearhead.text.fast import cores
-from clearhead.text.tokenizer import Tokenizer
+from clearhead.text.tokenizers.fast import cores
+from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 BARS = {"bpe": 2.5}
 BAR = 0.9

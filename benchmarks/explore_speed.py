@@ -10,22 +10,24 @@ import statistics
 import string
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import torch
-import uvicorn
 from harness import arguments, median_interval, report
 from playwright.sync_api import Page, sync_playwright
 
 from clearhead.api import Model
-from clearhead.checkpoint import Checkpoint
 from clearhead.cli.explore import listen
 from clearhead.config.model import ModelConfig
 from clearhead.config.tokenizer import TokenizerConfig
+from clearhead.model_folder import Bundle
 from clearhead.models.build import build
-from clearhead.serving import explorer
-from clearhead.text.tokenizer import Tokenizer
+from clearhead.models.inputs import Inputs
+from clearhead.page import page_files
+from clearhead.serving.access_token import new_token
+from clearhead.serving.explorer.app import explorer_app
+from clearhead.serving.server import server_for
+from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 TIMES = """text => new Promise(done => {
   const box = document.querySelector('[data-key="field text"]');
@@ -44,7 +46,7 @@ def make_model() -> Model:
     """A 6-layer byte-level language model with random weights."""
     tokenizer = Tokenizer.train(["text"], TokenizerConfig(kind="byte"))
     config = ModelConfig(vocabulary=tokenizer.size, d=384, h=6, decoder_blocks=6, context=1024)
-    return Model(Checkpoint(build(config), tokenizer))
+    return Model(Bundle(build(config), tokenizer))
 
 
 def own_pass(model: Model, text: str) -> float:
@@ -52,7 +54,7 @@ def own_pass(model: Model, text: str) -> float:
     ids = torch.tensor([model.reader.ids(text)])
     start = time.perf_counter()
     with torch.no_grad():
-        model.module(ids)
+        model.module(Inputs(ids))
     return time.perf_counter() - start
 
 
@@ -84,13 +86,14 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=12)
     options = parser.parse_args()
     model, chromium = make_model(), shutil.which("chromium") or shutil.which("google-chrome")
-    weight = sum(path.stat().st_size for path in Path(explorer.PAGE).rglob("*") if path.is_file())
+    weight = sum(path.stat().st_size for path in page_files().values())
     with listen(0) as listener, sync_playwright() as playwright:
-        server = uvicorn.Server(uvicorn.Config(explorer.explorer_app(model), log_level="error"))
+        token = new_token()
+        server = server_for(explorer_app(model, token=token))
         threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True).start()
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1440, "height": 1000})
-        page.goto(f"http://127.0.0.1:{listener.getsockname()[1]}/")
+        page.goto(f"http://127.0.0.1:{listener.getsockname()[1]}/?token={token}")
         page.wait_for_selector("html[data-drawn] main[aria-busy='false']")
         results = [measure(page, model, tokens, options.repeats) for tokens in (64, 512)]
         browser.close()

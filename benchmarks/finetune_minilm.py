@@ -34,9 +34,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1.5)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="clearhead-minilm-") as folder:
-        begin, out = Path(folder, "minilm"), Path(folder, "tuned")
-        subprocess.run([COMMAND, "import", minilm(), begin], check=True, stdout=subprocess.DEVNULL)
-        settings = ["--training.init_from", str(begin), "--training.batch_tokens", "512"]
+        source, out = Path(folder, "minilm"), Path(folder, "tuned")
+        subprocess.run([COMMAND, "import", minilm(), source], check=True, stdout=subprocess.DEVNULL)
+        settings = ["--training.init_from", str(source), "--training.batch_tokens", "512"]
         start = time.perf_counter()
         subprocess.run(
             [

@@ -16,22 +16,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness import SHARED_DATA, arguments, report
+from harness import SHARED_DATA, arguments, report, train_and_evaluate, write_plays
 
-from clearhead.training.recipe_for import recipe_for
-from clearhead.training.runs import make_run
-from clearhead.training.trainer import StepRecord
+from clearhead.training.recipes.suggest import recipe_for
 
 Words = tuple[str, list[str], dict[str, str]]  # a task, its files, and settings that name the test
 
 
 def plays(folder: Path) -> Words:
     """The plays, of which the last tenth is kept for the test."""
-    text = gzip.decompress((SHARED_DATA / "tinyshakespeare" / "input.txt.gz").read_bytes()).decode()
-    border = int(0.9 * len(text))
-    for name, part in (("plays", text[:border]), ("test", text[border:])):
-        (folder / f"{name}.txt").write_text(part, encoding="utf-8")
-    return "language-model", [str(folder / "plays.txt")], {"data.test": str(folder / "test.txt")}
+    train, test = write_plays(folder, "plays", "test")
+    return "language-model", [train], {"data.test": test}
 
 
 def reviews(folder: Path) -> Words:
@@ -73,20 +68,14 @@ def measure(name: str, minutes: float, split: int = 1) -> dict[str, Any]:
         task, files, test = DATA[name](Path(folder))
         stated = test or {"data.seed": str(split)}
         config, reasons = recipe_for(task, files, minutes, stated)  # type: ignore[arg-type]
-        run = make_run(config, Path(folder, "run"))
-        seconds = [record.seconds for record in run.train() if isinstance(record, StepRecord)]
-        quality = run.evaluate() or {}
+        run, result = train_and_evaluate(config, Path(folder, "run"))
+    quality = result["quality"]
     if "confusion" in quality and len(quality["labels"]) == 2:
         quality["correlation"] = correlation(quality["confusion"])
-    return {
-        "seconds": seconds[-1],
-        "steps": run.plan.steps,
-        "epochs": run.plan.epochs,
-        "parameters": run.plan.parameters,
-        "best_step": run.history.best.step if run.history.best else None,
-        "chosen": reasons,
-        "quality": quality,
-    }
+    best = run.history.best
+    return result | {
+        "epochs": run.plan.epochs, "best_step": best.step if best else None, "chosen": reasons
+    }  # fmt: skip
 
 
 def correlation(confusion: list[list[int]]) -> float:
@@ -103,7 +92,7 @@ def main() -> None:
     parser.add_argument("--only", choices=DATA, nargs="+", default=list(DATA))
     options = parser.parse_args()
     if not SHARED_DATA.exists():
-        raise SystemExit(f"{SHARED_DATA} is not there; this benchmark needs real data.")
+        raise SystemExit(f"{SHARED_DATA} does not exist; this benchmark needs real data.")
     results: dict[str, list[dict[str, Any]]] = {}
     for name in options.only:
         splits = range(options.first_split, options.first_split + (options.splits if name in SPLIT else 1))

@@ -1,10 +1,11 @@
-"""What every benchmark shares: paired timing, intervals, the machine's name, and the results file.
+"""What benchmarks share: paired timing, intervals, real data, a complete training, and the results file.
 
 Speed is a ratio of two things measured in turn in one run, since a busy machine slows both. A bar fails only
 when the 95 % interval of the median ratio lies beyond it.
 """
 
 import argparse
+import gzip
 import json
 import os
 import platform
@@ -18,10 +19,14 @@ from collections.abc import Callable
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clearhead.config.run import RunConfig
+    from clearhead.training.run.run import Run
 
 RESULTS = Path(__file__).parent / "results"
-SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"  # real text, where it is there
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"  # real text, if available
 
 
 def paired(
@@ -39,7 +44,7 @@ def paired(
 
 
 def in_turn(engines: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each engine, run in turn `rounds` times after one run to warm up; each begins a round as often."""
+    """Seconds of each engine, run in turn `rounds` times after one run to warm up; each is first equally often."""
     seconds: dict[str, list[float]] = {name: [] for name in engines}
     names = list(engines)
     for name in names:
@@ -75,34 +80,34 @@ def median_interval(values: list[float], draws: int = 2000) -> tuple[float, floa
 
 
 def is_within(result: dict[str, Any], at_most: float) -> bool:
-    """Whether a ratio keeps its bar: its interval does not lie wholly beyond."""
+    """Whether a ratio keeps its bar: its interval does not lie entirely beyond."""
     return bool(result["interval_95"][0] <= at_most)
 
 
 def arguments(description: str | None) -> argparse.ArgumentParser:
     """The options of every benchmark."""
     parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
-    parser.add_argument("--save", action="store_true", help="keep the result in benchmarks/results")
+    parser.add_argument("--save", action="store_true", help="save the result in benchmarks/results")
     return parser
 
 
 def report(question: str, result: dict[str, Any], save: bool, packages: tuple[str, ...] = ("torch",)) -> None:
-    """Prints the result as one JSON object on the last line, and keeps it where asked."""
-    result = {"question": question} | surroundings(packages) | result
+    """Prints the result as one JSON object on the last line, and saves it if asked to."""
+    result = {"question": question} | environment_of(packages) | result
     if save:
         RESULTS.mkdir(exist_ok=True)
         path = RESULTS / f"{question}_{result['machine']}_{result['date']}.json"
         path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-        print(f"kept in {path}", file=sys.stderr)
+        print(f"saved to {path}", file=sys.stderr)
     print(json.dumps(result))
 
 
-def surroundings(packages: tuple[str, ...]) -> dict[str, Any]:
+def environment_of(packages: tuple[str, ...]) -> dict[str, Any]:
     """Commit, versions, machine and threads."""
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=RESULTS.parent
     )
-    facts = {
+    environment = {
         "date": date.today().isoformat(),
         "commit": commit.stdout.strip() or None,
         "machine": machine(),
@@ -111,8 +116,32 @@ def surroundings(packages: tuple[str, ...]) -> dict[str, Any]:
         "versions": {package: version(package) for package in packages},
     }
     if "torch" in sys.modules:
-        facts["threads"] = sys.modules["torch"].get_num_threads()
-    return facts
+        environment["threads"] = sys.modules["torch"].get_num_threads()
+    return environment
+
+
+def write_plays(folder: Path, first: str, last: str) -> tuple[str, str]:
+    """Writes Shakespeare's plays as two files of these names: the first 90 % and the last 10 %."""
+    text = gzip.decompress((SHARED_DATA / "tinyshakespeare" / "input.txt.gz").read_bytes()).decode("utf-8")
+    border = int(0.9 * len(text))
+    paths = folder / f"{first}.txt", folder / f"{last}.txt"
+    for path, part in zip(paths, (text[:border], text[border:]), strict=True):
+        path.write_text(part, encoding="utf-8", newline="")
+    return str(paths[0]), str(paths[1])
+
+
+def train_and_evaluate(config: "RunConfig", out: Path) -> tuple["Run", dict[str, Any]]:
+    """A complete training, and what came of it: steps, seconds, parameters and the quality of the best model."""
+    from clearhead.training.loop.records import StepRecord
+    from clearhead.training.run.run import make_run
+
+    run = make_run(config, out)
+    seconds = [record.seconds for record in run.train() if isinstance(record, StepRecord)]
+    quality = run.evaluate() or {}
+    plan = run.plan
+    return run, {
+        "steps": plan.steps, "seconds": seconds[-1], "parameters": plan.parameters, "quality": quality,
+    }  # fmt: skip
 
 
 def machine() -> str:

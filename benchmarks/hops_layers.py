@@ -12,8 +12,8 @@ from typing import Any
 from harness import arguments, report
 
 import clearhead
-from clearhead.text.builtin import CORPORA
-from clearhead.text.examples import Labelled
+from clearhead.corpora import CORPORA
+from clearhead.examples import Labelled
 
 RECIPES = {"two layers": "hops-two-layers", "one layer": "hops-one-layer"}
 STORIES = 1000

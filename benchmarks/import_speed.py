@@ -1,7 +1,7 @@
 """How long does `clearhead import` take beside copying the same file and waiting for the disk?
 
 A synthetic checkpoint of 500 MB in safetensors is imported, and its file is copied with `shutil.copyfile` and
-`fsync`, in turn. Both write new files each time, and both begin with the source in the system's memory. The bar
+`fsync`, in turn. Both write new files each time, and both start with the source in the system's cache. The bar
 is 2, for a Llama, whose tensors keep their form, and for a GPT-2, whose matrices have to be transposed.
 """
 

@@ -19,12 +19,12 @@ from rich.console import Console
 
 from clearhead.cli.progress import Display
 from clearhead.config.run import RunConfig
-from clearhead.data.batches import Position
+from clearhead.data.batching.batches import Position
 from clearhead.models.build import build
-from clearhead.training.losses import logits_of, training_loss
-from clearhead.training.optimizers import make_optimizers, set_rate
-from clearhead.training.runs import Run, make_run
-from clearhead.training.schedules import make_schedule
+from clearhead.training.loop.losses import inputs_of, training_loss
+from clearhead.training.loop.optimizers import make_optimizers, set_rate
+from clearhead.training.loop.schedules import make_schedule
+from clearhead.training.run.run import Run, make_run
 
 BAR = 1.03
 TURN, TURNS, WARM_UP = 10, 30, 2  # steps, turns, and turns that do not count
@@ -54,7 +54,7 @@ def bare(run: Run) -> Iterator[float]:
     held = [batches.at(Position(0, step)) for step in range(STEPS)]
     start = time.perf_counter()
     for step, batch in enumerate(held):
-        total, _ = training_loss(logits_of(model, batch), batch, training.label_smoothing)
+        total, _ = training_loss(model(inputs_of(batch)), batch, training.label_smoothing)
         (total / batch.total).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), training.clip or float("inf"))
         set_rate(optimizers, schedule(step))

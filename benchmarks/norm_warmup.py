@@ -1,7 +1,7 @@
 """Why warm up, and why put the norm first (N37)? One deep model is trained with and without, at a high rate.
 
 A language model of 12 blocks on `builtin:words`, by AdamW at a rate of 0.01 without clipping: with the norm after each
-sublayer, as in the transformer of 2017, and before it, each with a rate that is whole from the first step and one that
+sublayer, as in the transformer of 2017, and before it, each with a rate that is full from the first step and one that
 rises over 100 steps. Draws docs/images/norm-warmup.svg.
 """
 
@@ -13,8 +13,9 @@ from harness import arguments, report
 from clearhead.config.run import RunConfig
 from clearhead.data.prepare import prepare
 from clearhead.models.build import build
-from clearhead.training.plan import model_config
-from clearhead.training.trainer import StepRecord, Trainer
+from clearhead.training.loop.records import StepRecord
+from clearhead.training.loop.trainer import Trainer
+from clearhead.training.run.plan import model_config
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "norm-warmup.svg"
 WARMUP = 100  # steps

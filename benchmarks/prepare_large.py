@@ -67,7 +67,7 @@ def prepared(file: str) -> dict[str, Any]:
     """What the process under observation does; its figures."""
     from clearhead.config.data import DataConfig
     from clearhead.config.run import RunConfig
-    from clearhead.data.batches import Position
+    from clearhead.data.batching.batches import Position
     from clearhead.data.prepare import prepare
 
     data = DataConfig(train=file, validation=0.001, documents="blank-line")
@@ -76,12 +76,12 @@ def prepared(file: str) -> dict[str, Any]:
     started = time.perf_counter()
     stages: list[str] = []
 
-    def tell(progress: Any) -> None:
+    def print_progress(progress: Any) -> None:
         if not stages or stages[-1] != progress.stage:
             stages.append(progress.stage)
             print(f"{time.perf_counter() - started:7.0f} s  {progress.stage}", file=sys.stderr, flush=True)
 
-    ready = prepare(run, tell)
+    ready = prepare(run, print_progress)
     seconds["prepare"] = time.perf_counter() - started
     seconds["prepare_processor"] = time.process_time()
     started = time.perf_counter()

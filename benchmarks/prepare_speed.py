@@ -16,13 +16,13 @@ from harness import arguments, paired, ratio, report
 
 from clearhead.config.data import Documents, Reading
 from clearhead.config.tokenizer import TokenizerConfig
-from clearhead.data.encoding import Rules, Side
 from clearhead.data.frames import document_frame
-from clearhead.data.progress import unheard
-from clearhead.data.splits import write_split
-from clearhead.text.examples import Text
-from clearhead.text.sources import read
-from clearhead.text.tokenizer import Tokenizer
+from clearhead.data.progress import ignore_progress
+from clearhead.data.shards.encoding import Rules, Side
+from clearhead.data.shards.splits import write_split
+from clearhead.examples import Text
+from clearhead.text.sources.read import read
+from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 BAR = 0.7
 
@@ -35,7 +35,7 @@ def measure(file: Path, documents: Documents, tokenizer: Tokenizer, pairs: int) 
 
     def ours() -> None:
         with tempfile.TemporaryDirectory() as folder:
-            write_split(Path(folder), reader, "train", (side,), Rules(packed=True), unheard)
+            write_split(Path(folder), reader, "train", (side,), Rules(packed=True), ignore_progress)
 
     def bare() -> object:
         return tokenizer.encode_batch(texts)

@@ -13,7 +13,7 @@ from typing import Any
 from harness import arguments, report
 
 from clearhead.config.run import RunConfig
-from clearhead.training.runs import make_run
+from clearhead.training.run.run import make_run
 
 LABELS = (8, 16, 32, 64, 128)
 READING, TUNING = 800, 100  # steps
@@ -40,23 +40,23 @@ def main() -> None:
     options = parser.parse_args()
     result: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="clearhead-pretraining-") as folder:
-        begins = {"random": Path(folder, "random"), "pre-trained": Path(folder, "read")}
-        train("masked-language-model", begins["random"], {}, steps=1, learning_rate=1e-12)
-        train("masked-language-model", begins["pre-trained"], {}, steps=READING, learning_rate=2e-3)
+        starts = {"random": Path(folder, "random"), "pre-trained": Path(folder, "read")}
+        train("masked-language-model", starts["random"], {}, steps=1, learning_rate=1e-12)
+        train("masked-language-model", starts["pre-trained"], {}, steps=READING, learning_rate=2e-3)
         print(
             f"{'labels':>8s}{'random':>10s}{'pre-trained':>14s}   accuracy, median of {options.seeds} seeds"
         )
         for labels in LABELS:
-            found: dict[str, list[float]] = {name: [] for name in begins}
+            found: dict[str, list[float]] = {name: [] for name in starts}
             for seed in range(1, 1 + options.seeds):
-                for name, begin in begins.items():
+                for name, start in starts.items():
                     quality = train(
                         "classify",
                         Path(folder, f"{name}-{labels}-{seed}"),
                         {"count": labels, "seed": seed},
                         steps=TUNING,
                         learning_rate=1e-3,
-                        init_from=str(begin / "last"),
+                        init_from=str(start / "last"),
                         seed=seed,
                         evaluate_every=TUNING,
                     )

@@ -10,8 +10,8 @@ import statistics
 import numpy as np
 from harness import arguments, report
 
-from clearhead.text.builtin import reviews
-from clearhead.text.examples import Labelled, Split
+from clearhead.corpora import reviews
+from clearhead.examples import Labelled, Split
 
 SEEDS = (1, 2, 3)
 STEPS = 300

@@ -2,7 +2,7 @@
 
 A translator like the demo's, but wider and deeper, so that its state takes a while to write. Both runs are in one
 process and take turns; a turn is as many steps as the plan puts between two checkpoints, and in the middle of each of
-our turns one is copied, and written while training goes on. The bar: 2 %.
+our turns one is copied, and written while training continues. The bar: 2 %.
 """
 
 import tempfile
@@ -14,10 +14,10 @@ from typing import Any
 from harness import arguments, is_within, paired, ratio, report
 
 from clearhead.config.run import RunConfig
-from clearhead.training.disk import seconds_to_save, used_room
-from clearhead.training.place import CHECKPOINTS
-from clearhead.training.runs import Run, make_run
-from clearhead.training.snapshots import snapshots
+from clearhead.training.checkpoints.files import list_checkpoints
+from clearhead.training.run.disk import seconds_to_save, used_room
+from clearhead.training.run.folder import CHECKPOINTS
+from clearhead.training.run.run import Run, make_run
 
 BAR = 1.02
 STEPS = 100_000  # more than are taken
@@ -49,7 +49,7 @@ def measure(config: RunConfig, folder: Path, pairs: int) -> dict[str, Any]:
     ours, bare = turns(run, every), turns(make(config, folder / "bare", STEPS), every)
     print(f"{every} steps between two checkpoints, about {every * run.plan.seconds_per_step:.0f} seconds")
     seconds = paired(lambda: next(ours), lambda: next(bare), pairs)
-    kept = snapshots(folder / "ours" / CHECKPOINTS)[-1]
+    kept = list_checkpoints(folder / "ours" / CHECKPOINTS)[-1]
     size = used_room(kept)
     return ratio(*seconds) | {
         "whole_ratio": sum(seconds[0]) / sum(seconds[1]),

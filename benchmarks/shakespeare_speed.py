@@ -5,37 +5,26 @@ all of the last 10 % in windows of the recipe's own context that do not overlap.
 `shakespeare-reference` ends within 0.02 of 1.90, and `shakespeare-char-quick` reaches 1.88 in at most 1/4 of its time.
 """
 
-import gzip
 import statistics
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from harness import arguments, report
+from harness import SHARED_DATA, arguments, report, write_plays
 
 from clearhead.config.run import RunConfig
-from clearhead.training.runs import make_run
-from clearhead.training.trainer import StepRecord, Trainer
+from clearhead.training.loop.records import StepRecord
+from clearhead.training.loop.trainer import Trainer
+from clearhead.training.run.run import make_run
 
-PLAYS = Path(__file__).parents[2] / "shared" / "data" / "tinyshakespeare" / "input.txt.gz"
 REFERENCE, QUICK = "shakespeare-reference", "shakespeare-char-quick"
 TARGET, EXPECTED, WITHIN, SHARE = 1.88, 1.90, 0.02, 1 / 4
 
 
-def write_parts(folder: Path) -> dict[str, str]:
-    """The two parts of the plays as files, and the settings that name them."""
-    text = gzip.decompress(PLAYS.read_bytes()).decode("utf-8")
-    border = int(0.9 * len(text))
-    parts = {"train": text[:border], "validation": text[border:]}
-    for name, part in parts.items():
-        (folder / f"{name}.txt").write_text(part, encoding="utf-8", newline="")
-    return {f"data.{name}": str(folder / f"{name}.txt") for name in parts}
-
-
 def train(recipe: str, files: dict[str, str]) -> dict[str, Any]:
-    """One whole training: seconds and loss at every evaluation of all of the validation text."""
-    whole = files | {"training.evaluate_tokens": "1000000", "training.samples": "0"}
-    run = make_run(RunConfig.read(recipe, whole), Path(files["data.train"]).parent / recipe)
+    """One complete training: seconds and loss at every evaluation of all of the validation text."""
+    settings = files | {"training.evaluate_tokens": "1000000", "training.samples": "0"}
+    run = make_run(RunConfig.read(recipe, settings), Path(files["data.train"]).parent / recipe)
     trainer = Trainer(run.config, run.data, run.model, run.plan.steps)
     curve, seconds = [], 0.0
     for record in trainer.train():
@@ -48,7 +37,7 @@ def train(recipe: str, files: dict[str, str]) -> dict[str, Any]:
 
 
 def reached(curve: list[dict[str, float]]) -> float | None:
-    """The seconds after which the loss is no more than the target; None where it never is."""
+    """The seconds after which the loss is no more than the target; None if it never is."""
     return next((point["seconds"] for point in curve if point["loss"] <= TARGET), None)
 
 
@@ -56,11 +45,12 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    if not PLAYS.exists():
-        raise SystemExit(f"{PLAYS} is not there; this benchmark needs the plays.")
+    if not SHARED_DATA.exists():
+        raise SystemExit(f"{SHARED_DATA} does not exist; this benchmark needs the plays.")
     rounds: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="clearhead-shakespeare-") as folder:
-        files = write_parts(Path(folder))
+        paths = write_plays(Path(folder), "train", "validation")
+        files = dict(zip(("data.train", "data.validation"), paths, strict=True))
         for number in range(options.rounds):
             round: dict[str, Any] = {name: train(name, files) for name in (REFERENCE, QUICK)}
             round["seconds_to_target"] = reached(round[QUICK]["curve"])

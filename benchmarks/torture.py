@@ -1,7 +1,7 @@
 """Does a run that is killed again and again end with the same bits as one that was left alone?
 
 `clearhead train --resume` is killed with SIGKILL at random moments: while it starts, while it trains, and in the
-middle of a save. After every kill each checkpoint must be whole and the best model loadable. At the end the
+middle of a save. After every kill each checkpoint must be undamaged and the best model loadable. At the end the
 weights of `last` and `best` and every loss of the log are compared with those of a run that nobody disturbed.
 """
 
@@ -22,16 +22,16 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from harness import arguments, report, surroundings
+from harness import arguments, environment_of, report
 
-from clearhead import checkpoint as model_folder
+from clearhead import model_folder
 from clearhead.cli import main as command_line
 from clearhead.config.run import RunConfig
-from clearhead.training import snapshots
-from clearhead.training.disk import used_room
-from clearhead.training.history import read_log
-from clearhead.training.place import CHECKPOINTS, LOG
-from clearhead.training.snapshots import step_of
+from clearhead.training.checkpoints.files import list_checkpoints, step_of
+from clearhead.training.checkpoints.restore import check
+from clearhead.training.reporting.history import read_log
+from clearhead.training.run.disk import used_room
+from clearhead.training.run.folder import CHECKPOINTS, LOG
 
 WAYS = {"in a save": 6, "while training": 2, "while starting": 2}  # how often of ten
 LONGEST_SECONDS = 900.0  # that anything is waited for
@@ -133,7 +133,7 @@ def kill_once(child: Child, way: str, out: Path, after: int, numbers: random.Ran
         started = time.monotonic()
         is_alive = child.until(lambda: time.monotonic() - started > wait)
     else:
-        is_alive = child.until(lambda: max(map(step_of, snapshots.snapshots(kept)), default=0) >= after)
+        is_alive = child.until(lambda: max(map(step_of, list_checkpoints(kept)), default=0) >= after)
         if is_alive and way == "in a save":
             is_alive = child.until(lambda: bool(left_in(kept)))
         time.sleep(numbers.uniform(0, 0.012 if way == "in a save" else 0.5))
@@ -146,7 +146,7 @@ def kill_once(child: Child, way: str, out: Path, after: int, numbers: random.Ran
 
 
 def left_in(folder: Path) -> list[str]:
-    """What stands half done in a folder."""
+    """What is incomplete in a folder."""
     ends = (".writing", ".previous", ".removing")
     try:
         return [name for name in os.listdir(folder) if name.startswith(".") and name.endswith(ends)]
@@ -155,16 +155,16 @@ def left_in(folder: Path) -> list[str]:
 
 
 def check_good(out: Path) -> None:
-    """What must hold whenever a run is killed: every checkpoint is whole, and the best model is there."""
-    for place in snapshots.snapshots(out / CHECKPOINTS):
-        snapshots.check(place)
+    """What must hold whenever a run is killed: every checkpoint is undamaged, and the best model exists."""
+    for place in list_checkpoints(out / CHECKPOINTS):
+        check(place)
     log = read_log(out / LOG) if (out / LOG).exists() else None
-    kept = snapshots.snapshots(out / CHECKPOINTS)
+    kept = list_checkpoints(out / CHECKPOINTS)
     if log and kept and any(record.step <= step_of(kept[-1]) for record in log.evaluations):
         model_folder.load(out / "best")
 
 
-# The whole.
+# All kills of a run.
 
 
 def result_of(out: Path) -> dict[str, str]:
@@ -194,7 +194,7 @@ def torture(folder: Path, kills: int, steps: int, seed: int) -> dict[str, Any]:
             raise SystemExit(f"The run was over after {number} kills.")
         where[found] += 1
         check_good(out)
-        kept = snapshots.snapshots(out / CHECKPOINTS)
+        kept = list_checkpoints(out / CHECKPOINTS)
         print(f"{number + 1:3}  {kept[-1].name if kept else 'nothing':10}  {found}", file=sys.stderr)
     Child(folder / "recipe.toml", out, folder / "killed.txt").until(lambda: False)
     expected, got = result_of(folder / "quiet"), result_of(out)
@@ -205,7 +205,7 @@ def torture(folder: Path, kills: int, steps: int, seed: int) -> dict[str, Any]:
         "in_a_save": where["in a save"],
         "steps": steps,
         "epochs": round(epochs, 2),
-        "checkpoint_bytes": used_room(snapshots.snapshots(out / CHECKPOINTS)[-1]),
+        "checkpoint_bytes": used_room(list_checkpoints(out / CHECKPOINTS)[-1]),
         "undisturbed": expected,
         "killed": got,
         "identical": expected == got,
@@ -219,7 +219,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    code = surroundings(("torch",))[
+    code = environment_of(("torch",))[
         "commit"
     ]  # what is loaded now is what is killed, whatever is committed meanwhile
     with TemporaryDirectory() as folder:

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,11 +22,26 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start with what takes longest, so that no worker is left with it at the end."""
+    items.sort(key=lambda item: not any(item.iter_markers("slow")))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Leave the user's cache alone, and see nothing of it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CLEARHEAD_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _load_unknown() -> Iterator[None]:
+    """Let no plan warn of other programs: what is logged does not depend on who else uses the machine."""
+    from clearhead.training.run import load
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load, "STAT", Path("/proc/missing"))
         yield
 
 

@@ -10,13 +10,18 @@ import contextlib
 import io
 import os
 import re
-import subprocess
+import shlex
 import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
+
+import torch
+
+from clearhead.cli.main import main
 
 ROOT = Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})\s*(?P<kind>\S*)(?P<rest>.*)$")
@@ -104,15 +109,32 @@ def run_console(block: Block, where: str, targets: set[str]) -> None:
 
 def run_command(command: str, shown: str, where: str) -> None:
     """Run one command; it may fail only where the page shows its error."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = os.environ | {"PATH": path, "COLUMNS": "100", "NO_COLOR": "1"}
-    done = subprocess.run(
-        ["bash", "-c", command], env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0 and "error" not in shown.lower():
-        raise PageError(f"{where}: `{command}` ended with {done.returncode}.\n{done.stdout}{done.stderr}")
+    code, out, err = run_clearhead(shlex.split(command)[1:])
+    if code != 0 and "error" not in shown.lower():
+        raise PageError(f"{where}: `{command}` ended with {code}.\n{out}{err}")
     if shown.strip():
-        compare(shown, done.stdout + (done.stderr if done.returncode else ""), where)
+        compare(shown, out + (err if code else ""), where)
+
+
+def run_clearhead(words: list[str]) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of `clearhead WORDS`, in this process: a new one would import PyTorch each time."""
+    threads = torch.get_num_threads()
+    out, err = io.StringIO(), io.StringIO()
+    environment = {"COLUMNS": "100", "NO_COLOR": "1"}
+    with (
+        mock.patch.dict(os.environ, environment),
+        mock.patch.object(sys, "argv", ["clearhead", *words]),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        finally:
+            torch.set_num_threads(threads)
+    return code, out.getvalue(), err.getvalue()
 
 
 def compare(shown: str, printed: str, where: str) -> None:

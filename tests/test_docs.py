@@ -10,7 +10,11 @@ import pytest
 
 from tests.pages import ROOT, PageError, make_targets, read_blocks, run_page
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),
+    # Those of "How do I add …" run in a changed copy of the sources: tests/test_how_to_add.py.
+    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.stem != "how-to-add"),
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -76,7 +80,7 @@ def test_page_errors_are_assertions() -> None:
     assert issubclass(PageError, AssertionError)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_the_site_is_built_and_its_links_lead_to_lines(tmp_path: Path) -> None:
     """A strict build passes, loads nothing from other hosts, and every link into a source meets its line."""
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path)]
@@ -93,3 +97,20 @@ def test_the_site_is_built_and_its_links_lead_to_lines(tmp_path: Path) -> None:
     for path, anchor in re.findall(r'href="(source/[^"#]+)#([^"]+)"', notes):
         assert f'name="{anchor}"' in (tmp_path / path).read_text(encoding="utf-8")
     assert [f"N{i}" for i in range(1, 48)] == re.findall(r'<h2 id="(?:n\d+)-[^"]*">(N\d+):', notes)
+
+
+def test_the_architecture_names_every_folder_and_only_files_that_exist() -> None:
+    page, sources = (
+        (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"),
+        ROOT / "src" / "clearhead",
+    )
+    tree = next(block for block in read_blocks(page) if block.kind == "text")
+    listed = [line.split()[0].rstrip("/") for line in tree.source.splitlines()]
+    named = re.findall(r"`([a-z_]+(?:/[a-z_]+)*\.py)`", page)
+    assert [name for name in (*listed, *named) if not (sources / name).exists()] == []
+    files = [path.parent if path.name == "__init__.py" else path for path in sources.rglob("*.py")]
+    parts = {path.relative_to(sources).as_posix() for path in files if path != sources}
+    top = {
+        part for part in parts if part.count("/") == 0 or (part.count("/") == 1 and not part.endswith(".py"))
+    }
+    assert {part for part in top if not any(f"{name}/".startswith(f"{part}/") for name in listed)} == set()

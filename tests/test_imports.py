@@ -18,22 +18,25 @@ TABLE: dict[str, list[str]] = {
     "machine": [],
     "config": ["errors"],
     "storage": ["errors"],
-    "text": ["config", "storage"],
+    "examples": ["errors"],
+    "corpora": ["config", "storage", "examples"],
+    "text": ["corpora"],
     "data": ["text"],
     "layers": ["config"],
     "models": ["layers"],
-    "checkpoint": ["text", "models"],
-    "decoding": ["data", "checkpoint"],
+    "model_folder": ["text", "models"],
+    "decoding": ["data", "model_folder"],
     "inspection": ["decoding"],
     "exchange": ["decoding"],
     "vectors": ["decoding"],
     "training": ["inspection", "exchange"],
+    "page": [],
     "api": ["training", "vectors"],
     "__init__": ["api", "machine"],
-    "serving": ["__init__"],
+    "serving": ["__init__", "page"],
     "cli": ["serving"],
 }
-WITHOUT_TORCH = ["errors", "machine", "config", "storage", "text"]
+WITHOUT_TORCH = ["errors", "machine", "config", "storage", "examples", "corpora", "text"]
 # --8<-- [end:table]
 
 
@@ -59,7 +62,7 @@ def forbidden(sources: Path) -> Iterator[str]:
 
 
 def target(name: str, sources: Path) -> str | None:
-    """The part of ours that a name such as `clearhead.text.tokenizer` leads to, or nothing."""
+    """The part of ours that a name such as `clearhead.text.tokenizers.tokenizer` leads to, or nothing."""
     package, *rest = name.split(".")
     if package != sources.name or name == f"{package}.__version__":
         return None
@@ -92,8 +95,10 @@ def test_every_import_follows_the_table() -> None:
 
 def test_the_table_says_what_the_layout_says() -> None:
     assert reach("config") == {"config", "errors"}
+    assert reach("examples") == {"examples", "errors"}
     assert reach("models") == {"models", "layers", "config", "errors"}
-    assert reach("checkpoint") == {"checkpoint", "models", "layers", "text", "storage", "config", "errors"}
+    below = {"models", "layers", "text", "corpora", "examples", "storage", "config", "errors"}
+    assert reach("model_folder") == {"model_folder"} | below
     assert "vectors" not in reach("training")
     assert all(not reach(part) & {"serving", "cli"} for part in TABLE if part not in ("serving", "cli"))
     assert reach("cli") == set(TABLE)
@@ -158,7 +163,7 @@ def test_an_allowed_arrow_is_left_alone(tmp_path: Path, file: str, source: str) 
 def test_no_torch_arrives_by_a_detour() -> None:
     """Importing config, errors, text and the command line loads no torch, also not through others."""
     modules = ["clearhead", "clearhead.errors", "clearhead.cli.commands"]
-    for part in ("config", "text"):
+    for part in ("config", "corpora", "text"):
         found = pkgutil.walk_packages([str(SOURCES / part)], f"clearhead.{part}.")
         modules += [f"clearhead.{part}", *(module.name for module in found)]
     code = f"import sys; [__import__(name) for name in {modules}]; sys.exit('torch' in sys.modules)"

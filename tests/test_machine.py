@@ -1,4 +1,4 @@
-"""What is told to the libraries below PyTorch."""
+"""The environment of the libraries below PyTorch."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.machine import hides_tiles
+from clearhead.machine import is_amx_incomplete
 
 BROKEN = (
     "processor\t: 0\ncpuid level\t: 28\nflags\t\t: fpu avx512f amx_bf16 amx_tile amx_int8\n\nprocessor\t: 1\n"
@@ -25,11 +25,11 @@ BROKEN = (
 )
 def test_a_processor_that_hides_its_tiles_is_known(tmp_path: Path, text: str, is_broken: bool) -> None:
     (tmp_path / "cpuinfo").write_text(text)
-    assert hides_tiles(tmp_path / "cpuinfo") is is_broken
+    assert is_amx_incomplete(tmp_path / "cpuinfo") is is_broken
 
 
 def test_a_machine_without_the_file_hides_nothing(tmp_path: Path) -> None:
-    assert not hides_tiles(tmp_path / "cpuinfo")
+    assert not is_amx_incomplete(tmp_path / "cpuinfo")
 
 
 def test_a_product_of_bfloat16_ends_no_process() -> None:

@@ -4,9 +4,11 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
 import clearhead
 from clearhead import api
+from tests.pages import ROOT
 
 
 def test_every_public_name_is_there() -> None:
@@ -25,3 +27,9 @@ def test_importing_the_package_loads_no_torch() -> None:
         "import sys, clearhead; dir(clearhead); sys.exit('torch' in sys.modules or 'pydantic' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_citation_names_this_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation.keys() >= {"cff-version", "message", "title", "authors"}  # what the format asks for
+    assert (citation["version"], citation["license"]) == (clearhead.__version__, "Apache-2.0")

@@ -38,7 +38,7 @@ def read_rows(path: Path = ROWS) -> dict[str, Row]:
 
 
 def read_row(id: str, table: dict[str, Any]) -> Row:
-    """One row from its table; `code` and `proven` may be left out of a row that nothing does yet."""
+    """One row from its table; `code` and `proven` may be omitted from a row that nothing implements yet."""
     fields: dict[str, Any] = {"formula": "", "proven": False, **table, "code": tuple(table.get("code", ()))}
     try:
         return Row(id=id, **fields)

@@ -59,7 +59,7 @@ def read_report(options: list[str], root: Path, out: int | TextIO) -> list[Proof
 
 
 def state(proofs: list[Proof]) -> str:
-    """How a row stands: failed if any of its tests failed, passed if one passed, none otherwise."""
+    """The state of a row: failed if any of its tests failed, passed if one passed, none otherwise."""
     outcomes = {proof.outcome for proof in proofs}
     return next((name for name in ("failed", "passed") if name in outcomes), "none")
 

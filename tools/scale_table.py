@@ -10,11 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-import torch
-
 from clearhead.config.model import ModelConfig
-from clearhead.models.build import SHAPES
-from clearhead.training.optimizers import hidden_matrices
+from clearhead.models.build import empty
+from clearhead.training.loop.optimizers import hidden_matrices
 
 FLOAT, HALF = 4, 2  # bytes of a number
 GPUS = (2, 8, 64)
@@ -52,8 +50,7 @@ class Size:
     @cached_property
     def counts(self) -> tuple[int, int]:
         """How many weights it has, and how many of them are matrices of its blocks."""
-        with torch.device("meta"):
-            model = SHAPES["decoder"](self.config)
+        model = empty(self.config)
         return sum(W.numel() for W in model.parameters()), sum(W.numel() for W in hidden_matrices(model))
 
     @property
@@ -138,9 +135,9 @@ def memory_table() -> str:
         "d, blocks, d_ff": lambda size: f"{size.d}, {size.blocks}, {size.d_ff}",
         "weights in float32": lambda size: gigabytes(size.weights),
         "gradients": lambda size: gigabytes(size.weights),
-        "what AdamW remembers": lambda size: gigabytes(size.state("adamw")),
-        "what Muon remembers, and AdamW of the rest": lambda size: gigabytes(size.state("muon")),
-        "**these together**, AdamW, DDP": lambda size: gigabytes(size.lasting("adamw")),
+        "state of AdamW": lambda size: gigabytes(size.state("adamw")),
+        "state of Muon, and of AdamW for the rest": lambda size: gigabytes(size.state("muon")),
+        "**total**, AdamW, DDP": lambda size: gigabytes(size.lasting("adamw")),
         "Muon, DDP": lambda size: gigabytes(size.lasting("muon")),
     }
     for gpus in GPUS:

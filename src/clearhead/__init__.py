@@ -5,7 +5,7 @@ Importing the package is instant: PyTorch is loaded when a name that needs it is
 
 from typing import TYPE_CHECKING
 
-from clearhead.machine import settle
+from clearhead.machine import set_environment
 
 if TYPE_CHECKING:
     from clearhead.api import Model, load, train
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["Model", "__version__", "load", "train"]
 __version__ = "0.1.0"
 
-settle()
+set_environment()
 
 
 def __getattr__(name: str) -> object:

@@ -1,4 +1,4 @@
-"""`clearhead.load` and `clearhead.train`: a model with its tokenizer, to write, translate, classify and look into."""
+"""`clearhead.load` and `clearhead.train`: a model with its tokenizer, to generate, translate, classify and inspect."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 import torch
 from torch import Tensor
 
-from clearhead import checkpoint as folder
-from clearhead.checkpoint import Checkpoint
+from clearhead import model_folder
 from clearhead.config.decoding import DecodingConfig
 from clearhead.config.model import ModelConfig
 from clearhead.config.run import RunConfig
@@ -18,79 +17,81 @@ from clearhead.decoding.generate import Generation, Generator, Piece, tokenizer_
 from clearhead.decoding.read import Classification, Reader
 from clearhead.errors import InputError
 from clearhead.inspection.capture import Trace, capture
-from clearhead.models.build import Model as Module
-from clearhead.text.tokenizer import Tokenizer
+from clearhead.model_folder import Bundle
+from clearhead.models.inputs import Inputs
+from clearhead.models.model import Model as Module
+from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from clearhead.training.history import Kept
+    from clearhead.training.reporting.history import LogEntry
 
-Task = TypeVar("Task")
+Item = TypeVar("Item")
 
 
 class Model:
-    """A model and everything it needs to meet text."""
+    """A model and everything it needs to read and write text."""
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self.checkpoint = checkpoint
+    def __init__(self, bundle: Bundle) -> None:
+        self.bundle = bundle
 
     @property
     def config(self) -> ModelConfig:
         """The model's settings."""
-        return self.checkpoint.config
+        return self.bundle.config
 
     @property
     def module(self) -> Module:
         """The PyTorch module."""
-        return self.checkpoint.module
+        return self.bundle.module
 
     @property
     def tokenizer(self) -> Tokenizer:
         """What turns text into ids; of the target, where source and target differ."""
-        return tokenizer_of(self.checkpoint.tokenizer)
+        return tokenizer_of(self.bundle.tokenizer)
 
     @property
     def translates(self) -> bool:
         """Whether it reads a source and writes a target."""
-        return self.config.shape == "encoder-decoder"
+        return self.module.translates
 
     @cached_property
     def generator(self) -> Generator:
-        """What writes text with this model."""
-        return Generator(self.checkpoint)
+        """Generates text with this model."""
+        return Generator(self.bundle)
 
     @cached_property
     def reader(self) -> Reader:
-        """What reads text with this model."""
-        return Reader(self.checkpoint)
+        """Classifies and embeds text with this model."""
+        return Reader(self.bundle)
 
     def save(self, path: str | Path) -> Self:
         """Writes the model folder."""
-        folder.save(path, self.checkpoint)
+        model_folder.save(path, self.bundle)
         return self
 
     @torch.no_grad()
     def logits(self, ids: Tensor, source: Tensor | None = None) -> Tensor:
         """(b, n) ids -> float32 (b, n, vocabulary), or (b, classes); a translator also takes its source."""
-        if (source is not None) != self.translates:
-            needs, call = ("needs a source", "ids, source") if self.translates else ("takes no source", "ids")
-            raise InputError(f"A model of shape '{self.config.shape}' {needs}.\nCall logits({call}).")
-        given = (ids,) if source is None else (ids, source)
-        return self.module(*given).float()
+        return self.module(Inputs(ids, source=source)).float()
 
     @overload
     def generate(self, prompt: str, **settings: Any) -> Generation: ...
     @overload
     def generate(self, prompt: Sequence[str], **settings: Any) -> list[Generation]: ...
     def generate(self, prompt: str | Sequence[str], **settings: Any) -> Generation | list[Generation]:
-        """Writes on from a prompt, or from each of a list; `settings` are those of `[decoding]`."""
-        tasks = prepared(prompt, self.generator.task)
-        best = self.generator.do(tasks, DecodingConfig(**settings))
+        """Continues a prompt, or each of a list; `settings` are those of `[decoding]`.
+
+        A translator also takes `split_sentences`; if omitted, it splits what is longer than its context.
+        """
+        split = settings.pop("split_sentences", None)
+        items = prepare_each(prompt, partial(self.generator.prompt, split_sentences=split))
+        best = self.generator.complete(items, DecodingConfig(**settings))
         written = [replace(first, others=others) if others else first for first, *others in best]
         return written[0] if isinstance(prompt, str) else written
 
     def stream(self, prompt: str, **settings: Any) -> Iterator[Piece]:
-        """Writes on from a prompt, piece by piece; a piece never splits a character."""
-        return self.generator.stream(a_text(prompt), DecodingConfig(**settings))
+        """Continues a prompt, piece by piece; a piece never splits a character."""
+        return self.generator.stream(check_text(prompt), DecodingConfig(**settings))
 
     @overload
     def translate(self, text: str, **settings: Any) -> str: ...
@@ -101,7 +102,7 @@ class Model:
         self.check_translates()
         if settings.get("n_best", 1) != 1:
             raise InputError(
-                f"translate gives one string, not n_best = {settings['n_best']}.\n"
+                f"translate returns one string, not n_best = {settings['n_best']}.\n"
                 "Use generate, whose result has the next best ones in `others`."
             )
         if isinstance(text, str):
@@ -109,34 +110,37 @@ class Model:
         return [generation.text for generation in self.generate(text, **settings)]
 
     def check_translates(self) -> None:
-        """Refuses a model that does not translate."""
+        """Rejects a model that does not translate."""
         if not self.translates:
+            if self.config.head == "classifier":
+                raise InputError("This is a classifier, not a translator.\nUse classify or embed.")
             raise InputError(
                 f"A model of shape '{self.config.shape}' does not translate.\n"
                 "Use generate, or load a translator."
             )
 
     def classify(self, texts: str | Sequence[str], cut: bool = False) -> list[Classification]:
-        """The label of each text, and the probability of every label; `cut` reads what fits of longer ones."""
-        return self.reader.classify(prepared(texts, partial(self.reader.ids, cut=cut)))
+        """The label of each text, and the probability of every label; `cut` truncates longer ones to what fits."""
+        return self.reader.classify(prepare_each(texts, partial(self.reader.ids, cut=cut)))
 
     def embed(self, texts: str | Sequence[str], cut: bool = False) -> Tensor:
-        """One vector for each text: float32 (len(texts), d); `cut` reads what fits of longer ones."""
-        return self.reader.embed(prepared(texts, partial(self.reader.ids, cut=cut)))
+        """One vector for each text: float32 (len(texts), d); `cut` truncates longer ones to what fits."""
+        return self.reader.embed(prepare_each(texts, partial(self.reader.ids, cut=cut)))
 
     def trace(self, text: str, target: str | None = None) -> Trace:
         """Every named tensor of one pass over a text; a translator's over its source and target.
 
-        A target that is not given is the model's own translation.
+        If omitted, the target is the model's own translation.
         """
         if not self.translates and target is not None:
             raise InputError(f"A model of shape '{self.config.shape}' takes no target.\nCall trace(text).")
-        given = [self.reader.ids(a_text(text))]
+        inputs = Inputs(torch.tensor([self.reader.framed(self.reader.tokenizer.encode(check_text(text)))]))
         if self.translates:
             target = self.translate(text) if target is None else target
-            given.insert(0, [*self.generator.frame.before, *self.tokenizer.encode(target)])
+            ids = [*self.generator.frame.before, *self.tokenizer.encode(target)]
+            inputs = Inputs(torch.tensor([ids]), source=inputs.tokens)
         with torch.no_grad(), capture(self.module) as trace:
-            self.module(*(torch.tensor([ids]) for ids in given))
+            self.module.outputs(inputs)
         return trace
 
     def __repr__(self) -> str:
@@ -144,21 +148,21 @@ class Model:
         return f"<clearhead {self.config.shape}, {count:,} weights>"
 
 
-def prepared(texts: str | Sequence[str], prepare: Callable[[str], Task]) -> list[Task]:
-    """A single text, or each of a list, made ready; an error says which of a list it means."""
+def prepare_each(texts: str | Sequence[str], prepare: Callable[[str], Item]) -> list[Item]:
+    """Prepares a single text, or each of a list; an error says which of a list it means."""
     if isinstance(texts, str) or not isinstance(texts, Sequence):
-        return [prepare(a_text(texts))]
-    tasks = []
+        return [prepare(check_text(texts))]
+    items = []
     for place, text in enumerate(texts):
         try:
-            tasks.append(prepare(a_text(text)))
+            items.append(prepare(check_text(text)))
         except InputError as error:
             raise InputError(f"text {place} of the list: {error}") from None
-    return tasks
+    return items
 
 
-def a_text(text: object) -> str:
-    """The same, if it is a text."""
+def check_text(text: object) -> str:
+    """The text itself; rejects anything else."""
     if not isinstance(text, str):
         raise InputError(f"A text is a str, not a {type(text).__name__}.\nGive a text, or a list of texts.")
     return text
@@ -166,32 +170,36 @@ def a_text(text: object) -> str:
 
 def load(path: str | Path, dtype: torch.dtype = torch.float32) -> Model:
     """Reads a model folder."""
-    return Model(folder.load(path, dtype))
+    return Model(model_folder.load(path, dtype))
 
 
 def train(
     recipe: str | Path | RunConfig,
     out: str | Path,
     resume: bool = False,
-    on_record: "Callable[[Kept], None]" = lambda record: None,
+    on_record: "Callable[[LogEntry], None]" = lambda record: None,
 ) -> Model:
     """Trains a recipe (a file, the name of a shipped one, or a `RunConfig`) into a run folder; the best model.
 
-    `on_record` hears of every logged step, every evaluation and every sample. Under `torchrun` all ranks call this.
+    `on_record` receives every logged step, every evaluation and every sample. Under `torchrun` all ranks call this.
     """
-    from clearhead.training.distributed import is_first, joined, told_by_first  # only who trains waits for it
-    from clearhead.training.place import RECIPE, check_free, holds_run
-    from clearhead.training.runs import as_long_as, make_run
+    from clearhead.training.distributed.ranks import (  # imported only for training
+        broadcast_from_first,
+        is_first,
+        process_group,
+    )
+    from clearhead.training.run.folder import RECIPE, check_free, holds_run
+    from clearhead.training.run.run import keep_length, make_run
 
     config, place = recipe if isinstance(recipe, RunConfig) else RunConfig.read(recipe), Path(out)
     if not resume:
         check_free(place)  # before the data is read
     elif holds_run(place):
-        config = as_long_as(RunConfig.read(place / RECIPE), config)
-    with joined():
+        config = keep_length(RunConfig.read(place / RECIPE), config)
+    with process_group():
         run = make_run(config, place)
         for record in run.train(resume):
             if is_first():
                 on_record(record)
-        told_by_first(lambda: str(run.evaluate()))  # the others wait for it
+        broadcast_from_first(lambda: str(run.evaluate()))  # the other ranks wait for it
     return load(place / "best")

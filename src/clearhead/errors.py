@@ -4,19 +4,20 @@ ClearheadError              anything below; the command line shows it without a 
 ├── ConfigError             a setting, or a combination of settings, that cannot work
 ├── DataError               a file or corpus that cannot be read as asked
 ├── TokenizerError          a tokenizer that cannot be trained, loaded or applied
-├── TrainingError           a run that cannot go on
-├── CheckpointError         a model folder that is missing, damaged or does not fit
+├── TrainingError           a run that cannot continue
+├── CheckpointError         a checkpoint that is missing, damaged or of another run
+├── ModelFolderError        a model, in our format or another, that is missing, damaged or does not fit
 └── InputError              tensors, texts or requests that the model cannot take
 
 Every message says what happened, where, with the values, and what to do next.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 
 class ClearheadError(Exception):
-    """Anything that a user can cause and mend."""
+    """Anything that a user can cause and fix."""
 
 
 class ConfigError(ClearheadError):
@@ -32,11 +33,15 @@ class TokenizerError(ClearheadError):
 
 
 class TrainingError(ClearheadError):
-    """A run that cannot go on."""
+    """A run that cannot continue."""
 
 
 class CheckpointError(ClearheadError):
-    """A model folder that is missing, damaged or does not fit."""
+    """A checkpoint that is missing, damaged or of another run."""
+
+
+class ModelFolderError(ClearheadError):
+    """A model, in our format or another, that is missing, damaged or does not fit."""
 
 
 class InputError(ClearheadError):
@@ -53,3 +58,8 @@ def suggest(name: str, known: Iterable[str]) -> str:
     if len(names) > 60:  # too many to read: the most similar ones
         names = [*get_close_matches(name, names, n=12, cutoff=0.0), f"and {len(names) - 12} more"]
     return f"{guess}Known: {', '.join(names)}."
+
+
+def first_few(names: Sequence[str], count: int = 4) -> str:
+    """The first of many names, for a message."""
+    return ", ".join(names[:count]) + (f" and {len(names) - count} more" if len(names) > count else "")

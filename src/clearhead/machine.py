@@ -1,27 +1,27 @@
-"""What the libraries below PyTorch must hear of this machine before they compute: variables of the environment.
+"""Environment variables that the libraries below PyTorch need on this machine.
 
-They read them once, when they are first used. What the user has set stays as it is.
+They are read once, when a library is first used. Those that the user has set are kept.
 """
 
 import os
 from pathlib import Path
 
-TILES = 0x1D  # the leaf of CPUID that says how the tiles of AMX may be cut
+TILES = 0x1D  # the CPUID leaf that describes the tiles of AMX
 
 
-def settle() -> None:
-    """Sets what is not set."""
-    if hides_tiles():
+def set_environment() -> None:
+    """Sets the variables that the user has not set."""
+    if is_amx_incomplete():
         os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 
 
-def hides_tiles(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Whether a virtual machine announces AMX, but not its tiles: oneDNN's bfloat16 products then end the process."""
+def is_amx_incomplete(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether a virtual machine announces AMX, but not its tiles: oneDNN's bfloat16 products then crash."""
     try:
         with cpuinfo.open(encoding="utf-8", errors="replace") as lines:
-            first = lines.read(8192).split("\n\n")[0]  # one processor is as all
+            first = lines.read(8192).split("\n\n")[0]  # all processors are alike
     except OSError:
         return False
-    facts = dict(line.split(":", 1) for line in first.splitlines() if ":" in line)
-    facts = {name.strip(): value.strip() for name, value in facts.items()}
-    return "amx_tile" in facts.get("flags", "").split() and int(facts.get("cpuid level", TILES)) < TILES
+    fields = dict(line.split(":", 1) for line in first.splitlines() if ":" in line)
+    fields = {name.strip(): value.strip() for name, value in fields.items()}
+    return "amx_tile" in fields.get("flags", "").split() and int(fields.get("cpuid level", TILES)) < TILES

@@ -1,7 +1,12 @@
-"""Files and folders that are there as a whole or not at all, whenever their writer is killed.
+"""Files and folders that exist completely or not at all, whenever their writer is killed; and locks.
 
-A text or a function that fills a folder enters; what it writes stands beside its place until all of it is on the
-disk, and is then renamed. `mend` clears away what a kill left on the way.
+What is written goes to a hidden name beside its place, is flushed to the disk, and is then renamed. `recover` repairs
+what a killed process left on the way:
+
+    .NAME.TOKEN.writing   a folder that is being written
+    .NAME.TOKEN.new       a file that is being written
+    .NAME.previous        the folder that a new one is replacing, on systems that cannot swap two folders
+    .NAME.removing        a folder that is being removed
 """
 
 import ctypes
@@ -11,52 +16,56 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from hashlib import file_digest
+from os.path import lexists
 from pathlib import Path
 
-from clearhead.errors import CheckpointError
+from clearhead.errors import ClearheadError, ModelFolderError
 
 
-def previous(folder: Path) -> Path:
-    """Where a folder stands while another takes its place."""
+def backup_of(folder: Path) -> Path:
+    """Where a folder is kept while a new one replaces it."""
     return folder.with_name(f".{folder.name}.previous")
 
 
 @contextmanager
-def written_beside(folder: Path) -> Iterator[Path]:
-    """A new folder to write into, which takes the place of `folder` when all is on disk."""
+def atomic_folder(folder: Path) -> Iterator[Path]:
+    """A new folder to write into, which replaces `folder` once all of it is on disk."""
     if folder.exists() and not folder.is_dir():
-        raise CheckpointError(f"{folder} is a file, so no model folder can stand there.\nName another place.")
+        raise ModelFolderError(
+            f"{folder} is a file, so it cannot become a model folder.\nChoose another path."
+        )
     folder.parent.mkdir(parents=True, exist_ok=True)
-    place = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".writing", dir=folder.parent))
-    with taking_place(place, folder):
-        yield place
+    new = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".writing", dir=folder.parent))
+    with replace_on_exit(new, folder):
+        yield new
 
 
 @contextmanager
-def taking_place(place: Path, folder: Path) -> Iterator[None]:
-    """Moves a new folder to the place of `folder` when all that is written into it is on disk; else it goes."""
+def replace_on_exit(new: Path, folder: Path) -> Iterator[None]:
+    """Replaces `folder` by the new one once its contents are on disk; after an error, removes the new one."""
     try:
         yield
-        place.chmod(0o755)
-        flush_all(place)
-        put_in_place(place, folder)
+        new.chmod(0o755)
+        flush_folder(new)
+        rename_over(new, folder)
         flush(folder.parent)
-        remove(previous(folder))
+        remove(backup_of(folder))
     finally:
-        remove(place)
+        remove(new)
 
 
-def put_in_place(new: Path, folder: Path) -> None:
-    """Renames a folder; one that stands in its place leaves it at the same moment, where the system can do that."""
-    if stands(folder) and not exchanged(new, folder):
-        remove(previous(folder))
-        folder.rename(previous(folder))
-    if not stands(folder):
+def rename_over(new: Path, folder: Path) -> None:
+    """Renames a folder; an existing one is swapped out in the same instant, where the system can do that."""
+    if lexists(folder) and not swap(new, folder):
+        remove(backup_of(folder))
+        folder.rename(backup_of(folder))
+    if not lexists(folder):
         new.rename(folder)
 
 
-def exchanged(one: Path, other: Path) -> bool:
-    """Whether two folders have changed places at one moment, as only Linux can."""
+def swap(one: Path, other: Path) -> bool:
+    """Exchanges the names of two folders in one instant, which only Linux can; whether it did."""
     here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of its headers
     try:
         rename = ctypes.CDLL(None).renameat2
@@ -65,36 +74,44 @@ def exchanged(one: Path, other: Path) -> bool:
     return bool(rename(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
 
 
-def write_whole(place: Path, text: str, is_lasting: bool = True) -> None:
-    """Writes a file beside its place and moves it there: whoever reads it finds the old one or the new one.
-
-    One that does not last may be lost with the power of the machine, and costs no wait for the disk.
-    """
-    beside = place.with_name(f".{place.name}.{secrets.token_hex(4)}.new")
+@contextmanager
+def atomic_file(path: Path, is_durable: bool = True) -> Iterator[Path]:
+    """A new file to write, which becomes `path` once all of it is on disk; after an error, it is removed."""
+    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
     try:
-        beside.write_text(text, encoding="utf-8")
-        if is_lasting:
-            flush(beside)
-        os.replace(beside, place)
-    except OSError:
-        beside.unlink(missing_ok=True)
+        yield new
+        if is_durable:
+            flush(new)
+        os.replace(new, path)
+    except BaseException:
+        new.unlink(missing_ok=True)
         raise
-    if is_lasting:
-        flush(place.parent)
+    if is_durable:
+        flush(path.parent)
 
 
-def is_half_written(path: Path, name: str) -> bool:
-    """Whether a path is what a kill left of writing the file of this name."""
+def write_atomically(path: Path, text: str, is_durable: bool = True) -> None:
+    """Writes a file beside its path and renames it: a reader finds the old contents or the new ones.
+
+    A file that is not durable may be lost in a power failure, but costs no wait for the disk.
+    """
+    with atomic_file(path, is_durable) as new:
+        new.write_text(text, encoding="utf-8")
+
+
+def checksum(path: Path) -> str:
+    """The SHA-256 of a file, read in blocks."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def is_unfinished(path: Path, name: str) -> bool:
+    """Whether a path is what a killed process left of writing the file of this name."""
     return path.match(f".{name}.*.new")
 
 
-def stands(path: Path) -> bool:
-    """Whether there is anything of this name, be it a link to nowhere."""
-    return path.exists() or path.is_symlink()
-
-
 def remove(path: Path) -> None:
-    """Removes a folder with all that is in it, or a file, if it can; of a link only the link."""
+    """Removes a folder with its contents, or a file, if possible; of a symlink only the symlink."""
     if path.is_symlink() or path.is_file():
         with suppress(OSError):
             path.unlink()
@@ -102,22 +119,19 @@ def remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def remove_whole(folder: Path) -> None:
-    """Removes a folder: whoever looks finds all of it or nothing."""
-    beside = folder.with_name(f".{folder.name}.removing")
-    remove(beside)
-    folder.rename(beside)
-    remove(beside)
+def remove_atomically(folder: Path) -> None:
+    """Removes a folder: a reader finds all of it or nothing."""
+    removing = folder.with_name(f".{folder.name}.removing")
+    remove(removing)
+    folder.rename(removing)
+    remove(removing)
 
 
-def mend(folder: Path) -> None:
-    """Ends what a kill left half done among the things of a folder: nothing half written or removed stays.
-
-    What another was about to replace stands in its place again, unless the other had already come.
-    """
+def recover(folder: Path) -> None:
+    """Repairs what a killed process left in a folder: removes what is incomplete, restores what was being replaced."""
     for old in folder.glob(".*.previous"):
         place = folder / old.name[1 : -len(".previous")]
-        if stands(place):
+        if lexists(place):
             remove(old)
         else:
             old.rename(place)
@@ -126,14 +140,14 @@ def mend(folder: Path) -> None:
             remove(left)
 
 
-def flush_all(folder: Path) -> None:
-    """Waits until a folder and the files in it are on disk."""
+def flush_folder(folder: Path) -> None:
+    """Waits until a folder and its files are on disk."""
     for path in [*folder.iterdir(), folder]:
         flush(path)
 
 
 def flush(path: Path) -> None:
-    """Waits until a file, or the list of what a folder holds, is on disk."""
+    """Waits until a file, or the listing of a folder, is on disk."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except PermissionError:
@@ -144,3 +158,24 @@ def flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@contextmanager
+def locked(path: Path, refusal: ClearheadError | None = None) -> Iterator[None]:
+    """Holds the lock of a file, which ends with its process however that ends.
+
+    Where another process holds it, waits for it, or raises `refusal` at once.
+    """
+    from filelock import FileLock, Timeout  # most commands need no lock
+
+    # A lock that only exists as a file would outlive a killed process. A generator may release it in another thread.
+    lock = FileLock(path, fallback_to_soft=False, thread_local=False)
+    try:
+        lock.acquire(blocking=refusal is None)
+    except Timeout:
+        assert refusal is not None
+        raise refusal from None
+    try:
+        yield
+    finally:
+        lock.release()

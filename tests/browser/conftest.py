@@ -9,15 +9,17 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
-import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from clearhead.api import Model
 from clearhead.cli.explore import listen
-from clearhead.serving.explorer import explorer_app
+from clearhead.serving.access_token import new_token
+from clearhead.serving.explorer.app import explorer_app
+from clearhead.serving.server import server_for
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
+TOKEN = new_token()
 VIEWS = [
     "text", "map", "embeddings", "attention", "heads", "links", "residual", "next", "generation", "translation",
     "classifier",
@@ -28,9 +30,7 @@ VIEWS = [
 def served(model: Model, name: str = "tiny") -> Iterator[str]:
     """The address of an explorer that runs in a thread."""
     with listen(0) as listener:
-        server = uvicorn.Server(
-            uvicorn.Config(explorer_app(model, name, f"models/{name}"), log_level="error", lifespan="off")
-        )
+        server = server_for(explorer_app(model, name, f"models/{name}", token=TOKEN))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         while not server.started:
@@ -88,7 +88,7 @@ class Visitor:
         """Opens a view with a selection and waits until it is drawn."""
         address = f"{self.address}#{urlencode({'view': view, **state})}"
         if not self.page.url.startswith(self.address):
-            self.page.goto(address)
+            self.page.goto(address.replace("#", f"?token={TOKEN}#", 1))
             self.settle()
         elif selection(self.page.url) != selection(address):
             self.act(lambda: self.page.evaluate("address => { location.href = address; }", address))

@@ -14,6 +14,7 @@ from clearhead.api import Model
 from clearhead.config.decoding import DecodingConfig
 from clearhead.decoding.sampling import narrow, number
 from clearhead.inspection.capture import capture, intervene, zero
+from clearhead.models.inputs import Inputs
 from tests.browser.conftest import VIEWS, Visitor
 from tests.browser.test_numbers import MODELS, TARGET, TEXT, open_page, target, trace_of
 
@@ -192,7 +193,7 @@ class Truth:
         if which.startswith("step"):
             settings = {**RULES, "seed": 4, "max_tokens": 4, "beam": 1}
             written = self.model.generate(TEXT, **settings).tokens[: int(which[4:])]
-            return self.run({self.top: [*self.model.generator.task(TEXT).prompt, *written]})
+            return self.run({self.top: [*self.model.generator.prompt(TEXT).ids, *written]})
         assert which.startswith("word")
         place = 1 + int(which[4:])  # every word of the text is one token, behind the first
         return self.run({self.top: [id for k, id in enumerate(self.model.reader.ids(TEXT)) if k != place]})
@@ -234,7 +235,7 @@ class Truth:
         return self.of_p(0, id) - self.of_p(0, id, f"word{k}")
 
     def of_computed(self, step: int, how: str, since: str | None = None) -> float:
-        n = len(self.model.generator.task(TEXT).prompt)
+        n = len(self.model.generator.prompt(TEXT).ids)
 
         def scores(k: int) -> int:
             return sum(range(1, n + k + 1)) if how == "without" or not k else n + k
@@ -242,7 +243,7 @@ class Truth:
         return sum(map(scores, range(step + 1))) if since else scores(step)
 
     def of_cache(self, step: int) -> float:
-        config, read = self.model.config, len(self.model.generator.task(TEXT).prompt) + step
+        config, read = self.model.config, len(self.model.generator.prompt(TEXT).ids) + step
         return 4 * config.decoder_blocks * config.groups * (config.width_k + config.width_v) * read
 
     def of_kept(self) -> float:
@@ -359,7 +360,7 @@ def test_a_what_if_is_compared_with_the_model_as_it_is(visit: Visit) -> None:
     assert derived(visitor) == pytest.approx((float(P[best]), float(P[best])), rel=1e-5)
     ids = torch.tensor([model.reader.ids(TEXT)])
     with torch.no_grad(), capture(model.module, "logits", edits=(zero("decoder.0.self.1"),)) as trace:
-        model.module(ids)
+        model.module(Inputs(ids))
     after = torch.softmax(trace["logits"][0, 3].double(), -1)
     likeliest = int(after.argmax())
     visitor.act(lambda: visitor.page.locator(f'[data-panel=prediction] [data-key="p:3:{likeliest}"]').click())

@@ -13,7 +13,8 @@ from clearhead.api import Model, load
 from clearhead.config.run import RunConfig
 from clearhead.exchange.importing import import_model
 from clearhead.inspection.capture import capture
-from clearhead.training.runs import make_run
+from clearhead.models.inputs import Inputs
+from clearhead.training.run.run import make_run
 from tests.browser.conftest import VIEWS, Visitor
 
 pytestmark = pytest.mark.slow
@@ -23,7 +24,7 @@ MOST = 512
 LITTLE = {
     "training.steps": "2", "training.minutes": "none", "training.epochs": "none", "training.samples": "1",
     "training.evaluate_every": "none", "data.count": "100", "data.validation": "0.1", "data.test": "0.1",
-    "model.context": str(MOST),
+    "model.context": str(MOST), "training.batch_tokens": str(2 * MOST),
 }  # fmt: skip
 RECIPES = {"python-lm": {"tokenizer.vocabulary": "300"}, "spanish-translator": {}, "reviews-classifier": {}}
 WORDS = {"python-lm": "x", "spanish-translator": "casa", "reviews-classifier": "great", "minilm": "hello"}
@@ -66,7 +67,7 @@ def trace_of(model: Model, site: str, text: str, target: str | None = None) -> d
     if model.config.head != "none":
         return model.trace(text, target)
     with torch.no_grad(), capture(model.module, site) as trace:
-        model.module.vectors(torch.tensor([model.reader.ids(text)]))
+        model.module.vectors(Inputs(torch.tensor([model.reader.ids(text)])))
     return trace
 
 

@@ -13,6 +13,7 @@ from clearhead.api import Model
 from clearhead.decoding.sampling import number
 from clearhead.inspection.capture import capture, intervene, zero
 from clearhead.inspection.variants import without
+from clearhead.models.inputs import Inputs
 from tests.browser.conftest import Visitor
 from tests.decoding.tiny import classifier, language_model, random_model, translator
 
@@ -164,7 +165,7 @@ def test_an_alt_click_mutes_a_head(visit: Visit, shape: str) -> None:
     with intervene(model.module, zero(name)):
         P = last(model.logits(ids, source))
     with_head = last(model.logits(ids, source))
-    assert "not the model as it is" in visitor.page.locator(".whatif").inner_text()
+    assert "not the original model" in visitor.page.locator(".whatif").inner_text()
     best = int(P.argmax())
     shown = visitor.number(f'[data-panel=prediction] [data-key$=":{best}"]')
     assert shown == pytest.approx(float(P[best]), abs=1e-6)
@@ -192,7 +193,7 @@ def test_a_switch_runs_the_model_without_a_part(visit: Visit, part: str) -> None
     visitor.act(lambda: visitor.page.locator(f'[data-key="switch {part}"]').check())
     variant = without(model.module, part)
     with torch.no_grad(), capture(variant, "decoder.0.self.weights") as trace:
-        variant(torch.tensor([model.reader.ids(TEXT)]))
+        variant(Inputs(torch.tensor([model.reader.ids(TEXT)])))
     A = trace["decoder.0.self.weights"][0, 1]
     assert torch.tensor(visitor.matrix("softmax")) == pytest.approx(A.flatten(), abs=1e-5)
     assert f"no {part}" in visitor.page.locator(".whatif").inner_text()

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from clearhead.checkpoint import Checkpoint, save
 from clearhead.cli.commands import app
 from clearhead.config.model import ModelConfig
 from clearhead.config.tokenizer import TokenizerConfig
-from clearhead.data import splits
+from clearhead.data.shards import splits
 from clearhead.errors import ConfigError, DataError
+from clearhead.model_folder import Bundle, save
 from clearhead.models.build import build
-from clearhead.text.tokenizer import Tokenizer
+from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 
 @pytest.fixture
@@ -49,6 +49,20 @@ def test_the_table_shows_the_counts(recipe: Path) -> None:
     assert counts["also in train"] == ["", "1"]
     assert counts["also in test"] == ["2", ""]
     assert "train, tokens of the source: 7 to 16" in result.stdout
+
+
+def test_what_was_found_out_about_the_files_is_shown_once(recipe: Path) -> None:
+    for name in ("pairs.csv", "test.csv"):
+        rows = f"SOURCE;Target\r\nel niño;the boy of {name}\r\nla niña;the girl\r\n"
+        (recipe.parent / name).write_bytes(rows.encode("latin-1"))
+    recipe.write_text(recipe.read_text().replace(".tsv", ".csv"))
+    result = run(recipe)
+    assert result.exit_code == 0, result.output
+    output = "".join(result.stdout.split())
+    for name in ("pairs.csv", "test.csv"):
+        assert output.count(f"{name}isreadasWindows-1252(data.encoding)") == 1
+        assert output.count(f"{name}:columnsareseparatedby';'(data.delimiter)") == 1
+    assert "Windows-1252" in json.loads(run(recipe, "--json").stdout)["train"]["guesses"][1]
 
 
 def test_json_is_one_object_and_nothing_else(recipe: Path) -> None:
@@ -91,7 +105,7 @@ def test_errors_are_of_our_family(recipe: Path) -> None:
 def test_the_tokenizer_of_a_model_to_start_from_counts(recipe: Path, tmp_path: Path) -> None:
     tokenizer = Tokenizer.train(["the dog a cat"], TokenizerConfig(kind="word", minimum_frequency=1))
     sizes = {"shape": "encoder-decoder", "vocabulary": tokenizer.size, "d": 8, "h": 2}
-    save(tmp_path / "model", Checkpoint(build(ModelConfig.model_validate(sizes)), tokenizer))
+    save(tmp_path / "model", Bundle(build(ModelConfig.model_validate(sizes)), tokenizer))
     result = run(recipe, "--training.init_from", tmp_path / "model", "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["train"]["unknown"] > 8  # every word of Spanish, and two of English

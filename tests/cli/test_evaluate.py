@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from clearhead import checkpoint
+from clearhead import model_folder
 from clearhead.cli import main
 from clearhead.config.data import DataConfig
 from clearhead.config.decoding import DecodingConfig
-from clearhead.text.sources import read_split
-from clearhead.training.evaluate import Evaluation
+from clearhead.text.sources.read import read_split
+from clearhead.training.evaluation.evaluate import Evaluation
 from tests.decoding.tiny import language_model, translator
 
 OPTIONS = ["--max_tokens", "3", "--beam", "1"]
@@ -28,8 +28,8 @@ Run = Callable[..., tuple[int, str, str]]
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Evaluates in a folder with models and data: exit code, standard output, standard error."""
     monkeypatch.chdir(tmp_path)
-    checkpoint.save("run/best", translator("word"))
-    checkpoint.save("writes", language_model("byte"))
+    model_folder.save("run/best", translator("word"))
+    model_folder.save("writes", language_model("byte"))
     Path("pairs.tsv").write_text("".join(f"{pair}\n" for pair in PAIRS), encoding="utf-8")
     Path("recipes").mkdir()
     for name, shares in (("whole", SHARES), ("short", {"validation": 0.3})):
@@ -59,7 +59,7 @@ def expected(split: str) -> dict[str, Any]:
     """What Python gives for a split of the recipe."""
     reader = read_split(DataConfig.model_validate({"train": "pairs.tsv", **SHARES}), "pair", split)  # type: ignore[arg-type]
     assert reader is not None
-    evaluation = Evaluation(checkpoint.load("run/best"))
+    evaluation = Evaluation(model_folder.load("run/best"))
     examples = list(reader)
     evaluation.run(examples)
     return {"examples": len(examples), "loss": evaluation.nats / evaluation.predictions}
@@ -83,6 +83,44 @@ def test_a_model_in_a_run_knows_its_own_recipe(run: Run) -> None:
     Path("recipes/whole.toml").rename("run/recipe.toml")
     for model in ("run", "run/best"):
         assert numbers(run(model, "--split", "validation", "--json", *OPTIONS)) == named
+
+
+def test_without_test_data_the_validation_data_is_used_with_a_word(run: Run) -> None:
+    code, out, err = run("run", "--recipe", "recipes/short.toml", "--json", *OPTIONS)
+    assert code == 0
+    assert err == (
+        "recipes/short.toml has no test data: evaluating on its validation data, by which the best model was "
+        "chosen.\n"
+    )
+    assert json.loads(out)["split"] == "validation"
+    stated = run("run", "--recipe", "recipes/short.toml", "--split", "validation", "--json", *OPTIONS)
+    assert (stated[0], stated[1], stated[2]) == (0, out, "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--columns", "source,target"],
+        ["--data.columns", "source,target"],
+        ["--columns", "source", "--columns", "target"],
+        ["--columns", '["source", "target"]'],
+        ["--columns", "3,1"],
+        ["--columns", "3", "--columns", "1"],
+    ],
+    ids=str,
+)
+def test_a_file_is_read_with_the_columns_of_the_run(run: Run, words: list[str]) -> None:
+    rows = [pair.split("\t") for pair in PAIRS[:5]]
+    table = "target,note,source\n" + "".join(f"{target},x,{source}\n" for source, target in rows)
+    Path("other.csv").write_text(table, encoding="utf-8")
+    Path("few.tsv").write_text("".join(f"{pair}\n" for pair in PAIRS[:5]), encoding="utf-8")
+    expected = numbers(run("run", "--data", "few.tsv", "--json", *OPTIONS))
+    recipe = Path("recipes/whole.toml").read_text() + 'columns = ["source", "target"]\nheader = true\n'
+    Path("run/recipe.toml").write_text(recipe)
+    assert numbers(run("run", "--data", "other.csv", "--json", *words, *OPTIONS)) == expected
+    corpus = ["--data", "builtin:spanish", "--limit", "2", "--json"]
+    assert numbers(run("run", *corpus, *OPTIONS))["examples"] == 2  # which has no columns
 
 
 def test_the_decoding_of_the_recipe_is_used_under_the_options(
@@ -114,7 +152,7 @@ def test_lines_that_cannot_be_read_are_skipped_where_asked_for(run: Run) -> None
     words = ["--data", "broken.tsv", "--on_error", "skip", "--json", *OPTIONS]
     code, out, err = run("run", *words)
     assert (code, json.loads(out)["examples"]) == (0, 2)
-    assert err.startswith("1 line was left out: broken.tsv, line 2: 1 column where line 1 has 2")
+    assert err.startswith("1 line was skipped: broken.tsv, line 2 has 1 column, but line 1 has 2")
     assert (
         "it should be 'stop' or 'skip'" in run("run", "--data", "broken.tsv", "--on_error", "go", *OPTIONS)[2]
     )
@@ -126,7 +164,7 @@ def test_lines_that_cannot_be_read_are_skipped_where_asked_for(run: Run) -> None
 def test_options_about_translations_are_refused_where_there_are_none(run: Run, words: list[str]) -> None:
     code, out, err = run("writes", "--data", "builtin:words", *words)
     assert (code, out) == (1, "")
-    assert err.startswith(f"error: {words[0]} is about translations, and this model is no translator")
+    assert err.startswith(f"error: {words[0]} applies to translations, but this model is not a translator")
 
 
 @pytest.mark.parametrize("limit", [1, 3, 1000])
@@ -164,23 +202,23 @@ def test_people_read_a_number_a_line(run: Run) -> None:
     [
         (
             ["--data", "pairs.tsv", "--split", "test"],
-            "--split test is a part of a recipe or a corpus, and pairs.tsv is a file: all of it is read.\n"
-            "Leave --split out, or give the recipe that divides it with --recipe.",
+            "--split test selects a part of a recipe or a corpus, but pairs.tsv is a file and has no splits.\n"
+            "Omit --split, or give the recipe that splits it with --recipe.",
         ),
         (
             ["--recipe", "recipes/whole.toml", "--split", "dev"],
-            "--split dev is not a part of any data.\nUse train,",
+            "--split dev is unknown.\nUse train,",
         ),
         (
             ["--data", "pairs.tsv", "--data", "pairs.tsv", "--data", "pairs.tsv"],
-            "--data is given 3 times, and a translator is evaluated on pairs.\nGive one file of pairs",
+            "--data is given 3 times, but a translator is evaluated on pairs.\nGive one file of pairs",
         ),
         (["--recipe", "none.toml"], "There is no recipe 'none.toml'"),
         (
-            ["--recipe", "recipes/short.toml"],
+            ["--recipe", "recipes/short.toml", "--split", "test"],
             "recipes/short.toml has no test data.\nGive --data FILE, or another --split.",
         ),
-        ([], "run lies in no run folder, so its data is not known.\nGive --data FILE or --recipe RECIPE."),
+        ([], "run is not in a run folder, so its data is unknown.\nGive --data FILE or --recipe RECIPE."),
     ],
 )
 def test_what_cannot_be_measured_is_one_clear_error(run: Run, words: list[str], message: str) -> None:

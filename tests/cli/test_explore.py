@@ -6,15 +6,29 @@ import signal
 import socket
 import subprocess
 import sys
+import time
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from urllib.request import urlopen
+from queue import Queue
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import HTTPCookieProcessor, build_opener, urlopen
 
 import pytest
 
 from clearhead.api import Model
-from clearhead.cli.explore import HOST, listen
+from clearhead.cli.explore import HOST, listen, opened_in_browser
 from clearhead.errors import InputError
 from tests.decoding.tiny import language_model
+
+START = "from clearhead.cli.main import main; main()"
+ENDLESS = """
+import time
+from clearhead.serving.explorer.service import ExplorerService
+ExplorerService.run_pass = lambda service, request: time.sleep(600)
+"""  # a pass that takes longer than anybody waits
 
 
 def test_a_port_that_is_taken_is_an_error_when_it_was_asked_for() -> None:
@@ -23,7 +37,7 @@ def test_a_port_that_is_taken_is_an_error_when_it_was_asked_for() -> None:
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(
-            InputError, match=rf"Port {port} of 127\.0\.0\.1 cannot be used: .*\nName another"
+            InputError, match=rf"Port {port} of 127\.0\.0\.1 cannot be used: .*\nChoose another"
         ):
             listen(port)
 
@@ -33,23 +47,112 @@ def test_it_listens_on_this_machine_only() -> None:
         assert listener.getsockname()[0] == "127.0.0.1"
 
 
+def test_the_token_is_not_on_the_command_line_of_the_browser(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: Queue[str] = Queue()
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.setattr(webbrowser, "open", opened.put)
+    with opened_in_browser("http://127.0.0.1:1/?token=secret"):
+        address = opened.get(timeout=30)
+        (file,) = tmp_path.iterdir()
+        assert address == file.as_uri()
+        assert "url=http://127.0.0.1:1/?token=secret" in file.read_text()
+        assert file.stat().st_mode & 0o077 == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_home_folder_that_is_missing_leaves_the_address_to_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Path, "home", lambda: tmp_path / "missing")
+    with opened_in_browser("http://127.0.0.1:1/?token=secret"):
+        pass
+    assert capsys.readouterr().err == "The browser could not be opened. Open the address yourself.\n"
+
+
+@contextmanager
+def explored(tmp_path: Path, before: str = "") -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """A running command, and the address that it prints."""
+    Model(language_model("word")).save(tmp_path / "run" / "best")
+    arguments = ["explore", str(tmp_path / "run"), "--port", "0", "--no-open"]
+    with subprocess.Popen(
+        [sys.executable, "-c", before + START, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    ) as run:
+        try:
+            assert run.stdout is not None
+            yield run, run.stdout.readline().strip()
+        finally:
+            run.kill()
+
+
+def sent(address: str, request: str, headers: str = "", content: str = "") -> socket.socket:
+    """A connection that has sent a request with the token."""
+    parts = urlsplit(address)
+    connection = socket.create_connection((parts.hostname, parts.port), timeout=30)
+    token = parts.query.removeprefix("token=")
+    lines = [f"{request} HTTP/1.1", f"host: {parts.netloc}", f"authorization: Bearer {token}", headers]
+    connection.sendall(("\r\n".join([line for line in lines if line]) + f"\r\n\r\n{content}").encode())
+    return connection
+
+
+def posted(address: str, content: str, length: int) -> socket.socket:
+    """A connection that has sent some of a question about a text."""
+    headers = f"content-type: application/json\r\ncontent-length: {length}"
+    return sent(address, "POST /api/passes", headers, content)
+
+
 @pytest.mark.slow
 def test_it_serves_the_page_until_it_is_ended(tmp_path: Path) -> None:
-    Model(language_model("word")).save(tmp_path / "run" / "best")
-    start = "from clearhead.cli.main import main; main()"
-    command = [sys.executable, "-c", start, "explore", str(tmp_path / "run"), "--port", "0", "--no-open"]
-    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as run:
-        assert run.stdout is not None
-        address = run.stdout.readline().strip()
+    with explored(tmp_path) as (run, address):
         assert address.startswith("http://127.0.0.1:")
-        with urlopen(f"{address}api/model") as answer:
-            assert json.load(answer)["name"] == "run"
-        with urlopen(address) as answer:
+        base, _, token = address.partition("?token=")
+        assert len(token) >= 32
+        with pytest.raises(HTTPError, match="403"):
+            urlopen(f"{base}api/model")
+        browser = build_opener(HTTPCookieProcessor())
+        with browser.open(address) as answer:
+            assert answer.url == base
             assert b"clearhead" in answer.read()
+        with browser.open(f"{base}api/model") as answer:
+            assert json.load(answer)["name"] == "run"
         run.send_signal(signal.SIGINT)
         _, said = run.communicate(timeout=30)
-    assert "Only this machine can reach it." in said
-    assert "Traceback" not in said
+    assert run.returncode == 130
+    assert said == "Only this machine can reach it, with this token. Press Ctrl-C to stop.\n\nStopped.\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_it_stops_at_once_whatever_is_running_and_queued(tmp_path: Path, ending: signal.Signals) -> None:
+    with explored(tmp_path, ENDLESS) as (run, address):
+        asked = [posted(address, '{"text": "a"}', 13) for _ in range(100)]
+        time.sleep(1)
+        start = time.monotonic()
+        run.send_signal(ending)
+        _, said = run.communicate(timeout=60)
+        assert time.monotonic() - start < 20  # two seconds, and what a busy machine adds
+    for connection in asked:
+        connection.close()
+    assert run.returncode == 130
+    assert said.splitlines()[1:] == ["", "Stopped."]
+
+
+@pytest.mark.slow
+def test_clients_that_leave_are_no_reason_to_log(tmp_path: Path) -> None:
+    with explored(tmp_path) as (run, address):
+        for _ in range(5):
+            posted(address, '{"text"', 4000).close()  # in the middle of a request
+            posted(address, '{"text": "a"}', 13).close()  # before the answer
+            with sent(address, "GET /page/main.js") as connection:  # in the middle of it
+                connection.recv(10)
+            sent(address, "nonsense").close()
+        with sent(address, "GET /api/model") as connection:
+            assert connection.recv(12) == b"HTTP/1.1 200"
+        run.send_signal(signal.SIGINT)
+        _, said = run.communicate(timeout=60)
+    assert said.splitlines()[1:] == ["", "Stopped."]

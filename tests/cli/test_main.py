@@ -4,9 +4,11 @@ import subprocess
 import sys
 
 import pytest
+import typer
 
 import clearhead
 from clearhead.cli import commands, main
+from clearhead.config.overrides import parse_overrides
 from clearhead.errors import ConfigError, DataError
 
 
@@ -40,6 +42,28 @@ main()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.splitlines()[-1] == "loaded: []", done.stderr
+
+
+def test_every_option_has_dashes_and_takes_underscores() -> None:
+    group = typer.main.get_command(commands.app)
+    assert isinstance(group, typer.core.TyperGroup)
+    options = {
+        option
+        for command in group.commands.values()
+        for parameter in command.params
+        for option in parameter.opts
+    }
+    assert {"--max-tokens", "--on-error", "--no-open"} <= options
+    assert not [option for option in options if option.startswith("--") and "_" in option]
+    for option in ("--max-tokens", "--max_tokens"):
+        assert "decoding.max_tokens = 0 is invalid" in run("generate", "model", "text", option, "0").stderr
+
+
+def test_settings_take_dashes_too() -> None:
+    assert parse_overrides(["--training.learning-rate", "3e-4", "--data.on_error=skip"]) == {
+        "training.learning_rate": "3e-4",
+        "data.on_error": "skip",
+    }
 
 
 @pytest.mark.parametrize("words", [["dream"], ["recipes", "--nonsense"]])

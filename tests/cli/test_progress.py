@@ -5,8 +5,8 @@ import io
 from rich.console import Console
 
 from clearhead.cli.progress import SECONDS_BETWEEN_LINES, Display, sparkline
-from clearhead.training.history import Kept, Sample
-from clearhead.training.trainer import EvaluationRecord, StepRecord
+from clearhead.training.loop.records import EvaluationRecord, StepRecord
+from clearhead.training.reporting.history import LogEntry, Sample
 
 
 def step(number: int, loss: float = 2.0, seconds: float | None = None, skipped: int = 0) -> StepRecord:
@@ -15,7 +15,7 @@ def step(number: int, loss: float = 2.0, seconds: float | None = None, skipped: 
     )
 
 
-def shown(terminal: bool, *records: Kept) -> str:
+def shown(terminal: bool, *records: LogEntry) -> str:
     file = io.StringIO()
     console = Console(file=file, force_terminal=terminal, width=120, color_system=None, legacy_windows=False)
     with Display(100, console) as display:
@@ -46,9 +46,9 @@ def test_evaluations_and_samples_are_lines_of_their_own() -> None:
         Sample(5, "", "a\nb\x1b[31m"),
     )
     assert told.splitlines() == [
-        "step 5  validation loss 1.5000  the best so far",
+        "step 5  validation loss 1.5000  best so far",
         "step 5  uno → one",
-        "step 5  dos → one  (wanted: two)",
+        "step 5  dos → one  (expected: two)",
         "step 5  writes: a b [31m",
     ]
 
@@ -59,7 +59,7 @@ def test_skipped_steps_are_told() -> None:
 
 
 def test_a_terminal_shows_everything_at_once() -> None:
-    records: list[Kept] = [
+    records: list[LogEntry] = [
         step(10),
         step(20, 1.0),
         EvaluationRecord(20, 1.25, 10, 0.5, True),

@@ -2,23 +2,26 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from clearhead.cli.commands import app
-from clearhead.cli.request import default_folder, find_request, name_of, parted
+from clearhead.cli.request import claim, default_folder, find_request, name_of, split_arguments
 from clearhead.config.run import RunConfig
-from clearhead.errors import ClearheadError, ConfigError
-from clearhead.training.history import read_log
-from clearhead.training.runs import Run
-from clearhead.training.snapshots import check, snapshots
+from clearhead.errors import ClearheadError, ConfigError, TrainingError
+from clearhead.training.checkpoints.files import list_checkpoints
+from clearhead.training.checkpoints.restore import check
+from clearhead.training.reporting.history import read_log
+from clearhead.training.run.observers import FolderWriter
 from tests.training.small import small_config
 
 
@@ -111,9 +114,9 @@ def test_minutes_take_the_place_of_steps(recipe: str) -> None:
 
 
 def test_a_run_that_gets_no_better_says_why_it_ended(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clearhead.training.trainer.validate", lambda *given: (1.0, 10, 5))
+    monkeypatch.setattr("clearhead.training.loop.trainer.validate", lambda *given: (1.0, 10, 5))
     result = done(recipe, "--training.evaluate_every", "1", "--training.patience", "2")
-    assert "It ended before its 6 steps: 2 evaluations in a row were no better." in result.stdout
+    assert "Stopped before its 6 steps: 2 evaluations in a row without improvement." in result.stdout
 
 
 @pytest.mark.parametrize("name", ["training.steps", "training.epochs", "training.minutes"])
@@ -129,7 +132,7 @@ def test_a_run_is_not_written_over(recipe: str) -> None:
     assert "writes to  runs/tiny-2" in done(recipe, "--plan").stdout
     result = run(recipe, "--out", "runs/tiny")
     assert isinstance(result.exception, ConfigError)
-    assert "runs/tiny holds a run already" in str(result.exception)
+    assert "runs/tiny already contains a run" in str(result.exception)
     assert "clearhead train runs/tiny --resume" in str(result.exception)
     Path("other").mkdir()
     Path("other/file").write_text("x")
@@ -141,7 +144,7 @@ def test_a_file_is_no_run_folder(out: str, recipe: str) -> None:
     Path("file").write_text("x")
     for options in ([], ["--resume"], ["--plan"]):
         assert str(run(recipe, "--out", out, *options).exception) == (
-            "file is a file, so no run folder can stand there.\nName a folder with --out."
+            "file is a file, so the run folder cannot be created there.\nName a folder with --out."
         )
 
 
@@ -151,7 +154,7 @@ def test_a_run_that_goes_on_ends_like_one_that_never_stopped(recipe: str) -> Non
     for path in sorted(Path("parts/checkpoints").iterdir())[1:]:
         path.rename(Path("parts") / f"away-{path.name}")
     result = done("parts", "--resume")
-    assert "where it goes on" in result.stdout
+    assert ", resuming" in result.stdout
     whole, parts = (read_log(Path(name) / "log.jsonl") for name in ("whole", "parts"))
     assert [record.step for record in parts.steps] == [1, 2, 3, 4, 5, 6]
     assert [record.loss for record in parts.steps] == pytest.approx([record.loss for record in whole.steps])
@@ -184,7 +187,7 @@ def test_a_run_keeps_its_length_when_it_goes_on(recipe: str) -> None:
     done(recipe)
     for option in ("--minutes", "--training.minutes", "--training.epochs"):
         assert str(run(recipe, "--resume", option, "1").exception).startswith(
-            f"{option}: a run that goes on keeps its number of steps."
+            f"{option}: a resumed run keeps its number of steps."
         )
 
 
@@ -203,17 +206,23 @@ def test_files_become_a_run_with_a_recipe_and_its_reasons() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["notes.txt"], "Say what to learn from it: clearhead train language-model notes.txt"),
+        (["notes.txt"], "Try: clearhead train language-model notes.txt --plan"),
+        (["my notes.csv"], "Try: clearhead train classify 'my notes.csv' --plan"),
+        (["letters"], "letters is a folder.\nSay what to learn: clearhead train language-model letters"),
+        (["clasify", "my notes.csv"], "'clasify' is not a task. Did you mean classify?"),
+        (["notes.txt", "notes.txt"], "Say what to learn: clearhead train translate notes.txt notes.txt"),
         (["nosuch"], "There is no recipe 'nosuch'"),
-        (["tiny.toml", "more.txt"], "'more.txt' is left over"),
+        (["tiny.toml", "more.txt"], "A recipe names its own data, but 'more.txt' follows"),
         (["tiny.toml", "--model.deep", "3"], "model.deep is not a setting"),
         (["tiny.toml", "--model.d"], "--model.d has no value"),
         (["language-model", "nosuch.txt"], "nosuch.txt does not exist"),
-        (["done"], "done is a run already"),
+        (["done"], "done already contains a run"),
     ],
 )
 def test_errors_say_what_to_do(words: list[str], message: str, recipe: str) -> None:
     Path("notes.txt").write_text("text\n")
+    Path("my notes.csv").write_text("text,label\n")
+    Path("letters").mkdir()
     Path("done").mkdir()
     Path("done/recipe.toml").write_text(Path(recipe).read_text())
     result = run(*words)
@@ -227,7 +236,7 @@ def test_misuse_ends_with_2(words: list[str]) -> None:
 
 
 def test_words_and_settings_are_told_apart() -> None:
-    words, settings = parted(["a.es", "--model.d", "8", "b.en", "--training.steps=3", "-"])
+    words, settings = split_arguments(["a.es", "--model.d", "8", "b.en", "--training.steps=3", "-"])
     assert words == ["a.es", "b.en", "-"]
     assert settings == {"model.d": "8", "training.steps": "3"}
 
@@ -265,25 +274,25 @@ def test_a_stop_from_outside_leaves_a_checkpoint_and_says_how_to_go_on(number: i
     process.send_signal(number)
     assert process.wait(600) == 128 + number
     said = Path("err").read_text()
-    assert "Go on with: clearhead train runs/tiny --resume" in said
+    assert "Resume with: clearhead train runs/tiny --resume" in said
     assert "Traceback" not in said
     (kept,) = Path("runs/tiny/checkpoints").iterdir()
     assert f"Stopped after step {int(kept.name.removeprefix('step-')):,} of 100,000" in said
 
 
 def test_a_stop_after_the_last_step_is_told_as_one(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def finish(run: Run, plainly: Callable[[Run], None] = Run.finish) -> None:
-        plainly(run)
+    def finish(writer: FolderWriter, plainly: Callable[[FolderWriter], None] = FolderWriter.finish) -> None:
+        plainly(writer)
         signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Run, "finish", finish)
+        patch.setattr(FolderWriter, "finish", finish)
         stopped = run(recipe)
     assert stopped.exit_code == 130
-    assert "Stopping when the models are written; once more stops at once." in stopped.stderr
+    assert "Stopping once the models are written; interrupt again to stop immediately." in stopped.stderr
     assert "checkpoint" not in stopped.stderr
     assert stopped.stderr.endswith(
-        "The model is trained, but not measured yet.\nGo on with: clearhead train runs/tiny --resume\n"
+        "The model is trained but not evaluated yet.\nResume with: clearhead train runs/tiny --resume\n"
     )
     assert Path("runs/tiny/last").is_dir()
     assert not Path("runs/tiny/quality.json").exists()
@@ -297,8 +306,8 @@ def test_a_damaged_checkpoint_is_named_on_stderr(recipe: str) -> None:
     command = [sys.executable, "-c", "from clearhead.cli.main import main; main()"]
     result = subprocess.run([*command, "train", "runs/tiny", "--resume"], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
-    named = "runs/tiny/checkpoints/step-6 is damaged: state-1-of-1.safetensors is not as it was written."
-    assert f"{named} Going on from the one before." in result.stderr
+    named = "runs/tiny/checkpoints/step-6 is damaged: state-1-of-1.safetensors does not match its checksum."
+    assert f"{named} Trying the one before." in result.stderr
 
 
 @pytest.mark.slow
@@ -310,7 +319,62 @@ def test_a_second_one_leaves_at_once_and_harms_nothing(recipe: str) -> None:
         time.sleep(0.01)
     assert process.wait(600) == 130
     said = Path("err").read_text()
-    assert "Go on with: clearhead train runs/tiny --resume" in said
+    assert "Resume with: clearhead train runs/tiny --resume" in said
     assert "Traceback" not in said
-    for place in snapshots(Path("runs/tiny/checkpoints")):
+    for place in list_checkpoints(Path("runs/tiny/checkpoints")):
         check(place)
+
+
+def test_runs_that_start_together_have_folders_of_their_own() -> None:
+    with ExitStack() as first, ExitStack() as second:
+        assert claim("a", None, first) == Path("runs/a")
+        assert claim("a", None, second) == Path("runs/a-2")
+        with pytest.raises(TrainingError, match="Another process is preparing a run in runs/a"):
+            claim("a", Path("runs/a"), second)
+    assert not Path("runs/a").exists()  # nothing was written there
+
+
+def test_a_folder_that_cannot_be_created_is_said_at_once(recipe: str) -> None:
+    result = run(recipe, "--out", "/proc/run")
+    assert isinstance(result.exception, TrainingError)
+    assert "/proc/run cannot be created" in str(result.exception)
+    assert "Choose a writable folder with --out." in str(result.exception)
+
+
+def test_hints_quote_paths(recipe: str) -> None:
+    out = "runs/my run"
+    assert f"clearhead explore '{out}'" in done(recipe, "--out", out).stdout
+    assert f"clearhead train '{out}' --resume" in str(run(recipe, "--out", out).exception)
+
+
+def test_a_finished_run_can_be_extended_exactly(recipe: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Killed within the extension and resumed, it ends with the bits of an extension that was never stopped."""
+    for name in ("whole", "stopped"):
+        done(recipe, "--out", name, "--training.checkpoint_every", "2")
+    assert "Extend it: clearhead train whole --resume --training.steps 12" in done("whole", "--resume").stderr
+    done("whole", "--resume", "--training.steps", "12")
+    assert "extended at step 6 from 6 to 12 steps" in caplog.text
+    assert "schedule of 12 steps" in caplog.text
+    done("stopped", "--resume", "--training.steps", "12")
+    shutil.rmtree(list_checkpoints(Path("stopped/checkpoints"))[-1])  # back to step 10
+    done("stopped", "--resume")
+    steps = [record.step for record in read_log(Path("whole/log.jsonl")).steps]
+    assert steps == list(range(1, 13))
+    assert RunConfig.read("whole/recipe.toml").training.steps == 12
+    assert "from step 6: training.steps = 12 (was 6)" in Path("whole/recipe.toml").read_text()
+    first, second = (
+        next(Path(name, "last").glob("*.safetensors")).read_bytes() for name in ("whole", "stopped")
+    )
+    assert first == second
+    refused = run("whole", "--resume", "--training.steps", "8").exception
+    assert isinstance(refused, ClearheadError)
+    assert "belongs to a run of 12 steps, which cannot become 8" in str(refused)
+
+
+def test_an_unfinished_run_is_not_extended(recipe: str) -> None:
+    done(recipe, "--out", "a", "--training.checkpoint_every", "2")
+    shutil.rmtree(list_checkpoints(Path("a/checkpoints"))[-1])  # back to step 4
+    refused = run("a", "--resume", "--training.steps", "12").exception
+    assert isinstance(refused, ClearheadError)
+    assert "A run can be extended once it has finished" in str(refused)
+    assert "--training.init_from a/best" in str(refused)

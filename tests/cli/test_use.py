@@ -1,5 +1,6 @@
 """`generate`, `translate`, `classify` and `embed` as a user meets them: a text, a file, standard input."""
 
+import contextlib
 import json
 import os
 import re
@@ -7,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,16 +17,17 @@ import pytest
 import torch
 
 import clearhead
-from clearhead import checkpoint
+from clearhead import model_folder
 from clearhead.api import Model
-from clearhead.checkpoint import Checkpoint
-from clearhead.cli import main, options
+from clearhead.cli import job, main
 from clearhead.decoding import lines
+from clearhead.model_folder import Bundle
 from tests.decoding.hand_built import copier
 from tests.decoding.tiny import SENTENCES, classifier, language_model, tokenizer, translator
 
 COMMAND = [sys.executable, "-c", "from clearhead.cli.main import main; main()"]
 LINES = ["the cat", "he is old but she is a great friend", "", "my dog", "he", "the red ball", "   "]
+TEXTS = [line if line.strip() else "she is old" for line in LINES]  # an empty text is not read
 
 # What standard error says of texts that did not come to their own end.
 CUT = re.compile(
@@ -40,10 +43,13 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a model of each kind."""
     folder = tmp_path_factory.mktemp("models")
     words = tokenizer("word")
-    checkpoint.save(folder / "writes", language_model("byte"))
-    checkpoint.save(folder / "translates", translator("word"))
-    checkpoint.save(folder / "decides", classifier())
-    checkpoint.save(folder / "copies", Checkpoint(copier(words.size, context=40), words))
+    model_folder.save(folder / "writes", language_model("byte"))
+    model_folder.save(folder / "translates", translator("word"))
+    model_folder.save(folder / "decides", classifier())
+    model_folder.save(folder / "copies", Bundle(copier(words.size, context=40), words))
+    model_folder.save(folder / "tables", translator("word", positions="learned"))
+    model_folder.save(folder / "judges", classifier(positions="learned"))
+    model_folder.save(folder / "spells", language_model("byte", positions="learned"))
     return folder
 
 
@@ -95,9 +101,9 @@ def python(model: Model, verb: str) -> list[str]:
     if verb == "translate":
         return model.translate(LINES, max_tokens=6)
     if verb == "classify":
-        found = model.classify(LINES)
+        found = model.classify(TEXTS)
         return [f"{each.label}\t{each.probabilities[each.label]:.4f}" for each in found]
-    return [" ".join(f"{value:.9g}" for value in vector) for vector in model.embed(LINES).tolist()]
+    return [" ".join(f"{value:.9g}" for value in vector) for vector in model.embed(TEXTS).tolist()]
 
 
 @pytest.mark.parametrize(
@@ -113,9 +119,10 @@ def python(model: Model, verb: str) -> list[str]:
 def test_file_equals_argument_equals_stdin_equals_python(
     run: Run, models: Path, tmp_path: Path, verb: str, name: str, options: list[str]
 ) -> None:
-    file = write(tmp_path / "in.txt", LINES)
+    given = TEXTS if name == "decides" else LINES
+    file = write(tmp_path / "in.txt", given)
     by_file = good(run(verb, name, "--input", file, *options))
-    typed = "".join(f"{line}\n" for line in LINES)
+    typed = "".join(f"{line}\n" for line in given)
     if verb == "embed":
         assert close(by_file, good(run(verb, name, *options, stdin=typed)))
     else:
@@ -123,7 +130,7 @@ def test_file_equals_argument_equals_stdin_equals_python(
         assert good(run(verb, name, "--input", "-", *options, stdin=typed)) == by_file
     if "--beam" not in options:
         assert by_file.split("\n") == [*python(clearhead.load(models / name), verb), ""]
-    for line, result in list(zip(LINES, by_file.split("\n"), strict=False))[:4]:
+    for line, result in list(zip(given, by_file.split("\n"), strict=False))[:4]:
         alone = good(run(verb, name, line, *options)).removesuffix("\n")
         assert close(alone, result) if verb == "embed" else lines.escape(alone) == result
 
@@ -259,51 +266,176 @@ def test_a_text_that_is_cut_off_is_told_of_on_standard_error(run: Run, tmp_path:
 # Output files.
 
 
-def test_a_half_written_output_is_gone_on_with(run: Run, tmp_path: Path) -> None:
-    file, output = write(tmp_path / "in.txt", LINES), tmp_path / "out.txt"
-    command = ["--input", file, "--output", str(output), *TRANSLATE]
-    assert good(run("translate", "translates", *command)) == ""
-    whole = output.read_bytes()
-    for size in (0, 1, len(whole) // 2, whole.index(b"\n") + 1, len(whole) - 1):
-        output.write_bytes(whole[:size])
-        done = whole[:size].count(b"\n")
-        code, _, err = run("translate", "translates", *command)
-        assert (code, output.read_bytes()) == (0, whole)
-        gone_on = f"{output} has {done} lines already: going on with line {done + 1}.\n" if done else ""
-        assert CUT.sub("", err) == gone_on
+class Killed(BaseException):
+    """What a kill does to a process: nothing of it runs any more."""
 
 
-def test_what_is_there_is_not_made_again(run: Run, tmp_path: Path) -> None:
-    file, output = write(tmp_path / "in.txt", LINES), tmp_path / "out.txt"
-    write(output, ["mine", "mine too"])
-    run("translate", "translates", "--input", file, "--output", str(output), *TRANSLATE)
-    assert output.read_text().split("\n")[:2] == ["mine", "mine too"]
-    assert len(output.read_text().splitlines()) == len(LINES)
-    before = output.read_bytes()
-    code, out, err = run("translate", "translates", "--input", file, "--output", str(output), *TRANSLATE)
-    assert (code, out, err) == (0, "", f"{output} has 7 lines already: it is complete.\n")
-    assert output.read_bytes() == before
+@pytest.fixture
+def kill(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Runs a command that dies before it has written so many bytes, in the middle of a line."""
+
+    def start(run: Callable[[], Any], size: int) -> None:
+        with monkeypatch.context() as patch:
+            left = [size]
+
+            def die(*values: str, file: Any = None, **more: Any) -> None:
+                if file is None:
+                    return
+                line = f"{values[0]}\n".encode()
+                file.write(line[: left[0]].decode(errors="ignore"))
+                file.flush()
+                if left[0] < len(line):
+                    raise Killed
+                left[0] -= len(line)
+
+            patch.setattr(job, "print", die, raising=False)
+            with pytest.raises(Killed):
+                run()
+
+    return start
 
 
-def test_standard_input_is_resumed_too(run: Run, tmp_path: Path) -> None:
-    typed, output = "".join(f"{line}\n" for line in LINES), tmp_path / "out.txt"
-    run("classify", "decides", "--output", str(output), stdin=typed)
-    whole = output.read_bytes()
-    output.write_bytes(whole[:20])
-    code, _, err = run("classify", "decides", "--output", str(output), stdin=typed)
-    assert (code, output.read_bytes()) == (0, whole)
-    assert "going on with line" in err
+def listed(err: str) -> list[str]:
+    """What standard error says of lines with errors."""
+    return [line for line in err.splitlines() if " lines were " in line or line.startswith("  line ")]
 
 
-def test_the_output_of_another_file_is_not_touched(run: Run, tmp_path: Path) -> None:
-    file, output = write(tmp_path / "in.txt", ["he"]), tmp_path / "out.txt"
-    output.write_text("one\ntwo\nhalf")
-    code, _, err = run("classify", "decides", "--input", file, "--output", str(output))
-    assert (code, output.read_text()) == (1, "one\ntwo\nhalf")
-    assert err == (
-        f"error: {output} has 2 lines already, but {file} only 1: it was made from another file.\n"
-        "Delete it, or name another.\n"
+@pytest.mark.parametrize("on_error", ["mark", "skip"])
+@pytest.mark.parametrize("from_file", [True, False])
+def test_a_killed_command_is_continued_without_a_loss_and_without_a_repetition(
+    run: Run,
+    kill: Callable[..., None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    on_error: str,
+    from_file: bool,
+) -> None:
+    monkeypatch.setattr(lines, "SMALLEST", 2)  # lines of the first group
+    monkeypatch.setattr(lines, "LARGEST", 3)
+    texts = [*LINES, "the " * 60, *LINES[::-1], "my " * 50, "he is"]
+    file, output, typed = (
+        write(tmp_path / "in.txt", texts),
+        tmp_path / "out.txt",
+        "".join(f"{t}\n" for t in texts),
     )
+    words = ["--output", str(output), "--on-error", on_error, *TRANSLATE]
+    words, stdin = ([*words, "--input", file], None) if from_file else (words, typed)
+    whole_run = run("translate", "tables", *words, stdin=stdin)
+    whole = output.read_bytes()
+    assert whole.count(b"\n") == len(texts) - 2 * (on_error == "skip")
+    sizes = range(0, len(whole), 11)
+    for size in sizes:
+        output.unlink()
+        kill(lambda size=size: run("translate", "tables", *words, stdin=stdin), size)
+        assert whole.startswith(output.read_bytes())
+        if size % 2 and size + 30 < len(whole):  # killed twice
+            left = 25 + len(output.read_bytes()) - (output.read_bytes().rfind(b"\n") + 1)
+            with contextlib.suppress(AssertionError):
+                kill(lambda: run("translate", "tables", *words, stdin=stdin), left)
+        done = output.read_bytes().count(b"\n")
+        code, _, err = run("translate", "tables", *words, stdin=stdin)
+        assert (code, output.read_bytes()) == (0, whole)
+        assert (f"{output} already has {done} lines: continuing at line" in err) == (done > 0)
+        assert listed(whole_run[2]) == listed(err)  # all lines with errors
+    assert run("translate", "tables", *words, stdin=stdin)[0] == 0
+    assert output.read_bytes() == whole
+
+
+def test_a_complete_output_is_left_alone_and_continued_when_lines_are_added(run: Run, tmp_path: Path) -> None:
+    file, output = write(tmp_path / "in.txt", LINES), tmp_path / "out.txt"
+    words = ["--input", file, "--output", str(output), *TRANSLATE]
+    assert good(run("translate", "translates", *words)) == ""
+    whole = output.read_bytes()
+    said = f"{output} already has 7 lines: it is complete.\n"
+    assert run("translate", "translates", *words) == (0, "", said)
+    assert output.read_bytes() == whole
+    write(tmp_path / "in.txt", [*LINES, "the ball"])
+    code, _, err = run("translate", "translates", *words)
+    assert (code, err.splitlines()[0]) == (0, f"{output} already has 7 lines: continuing at line 8.")
+    assert output.read_bytes().startswith(whole)
+    assert output.read_bytes().count(b"\n") == 8
+
+
+ADVICE = "Start again with --overwrite, or name another file.\n"
+
+
+def test_what_was_made_in_another_way_is_refused_and_overwritten_where_asked(
+    run: Run, tmp_path: Path
+) -> None:
+    file, output = write(tmp_path / "in.txt", LINES), tmp_path / "out.txt"
+    words = ["--input", file, "--output", str(output), *TRANSLATE]
+    changed = [*LINES]
+    changed[1] = "she is old"
+
+    def other_input() -> None:
+        write(tmp_path / "in.txt", changed)
+
+    def shorter_input() -> None:
+        write(tmp_path / "in.txt", LINES[:3])
+
+    def other_weights() -> None:
+        model_folder.save(tmp_path / "model", translator("word", seed=2))
+
+    def other_output() -> None:
+        output.write_text("mine\n" * 3)
+
+    def more_output() -> None:
+        output.write_bytes(output.read_bytes() + b"more\n")
+
+    def no_record() -> None:
+        (tmp_path / "out.txt.clearhead.json").unlink()
+
+    def damaged_record() -> None:
+        path = tmp_path / "out.txt.clearhead.json"
+        path.write_text(path.read_text()[:80])
+
+    cases: list[tuple[Callable[[], None], list[str], str]] = [
+        (other_input, [], "was written for another input: its first 7 lines are not those of this one."),
+        (shorter_input, [], "was written for another input: its first 7 lines are not those of this one."),
+        (other_weights, [], "was written with another model, or with this one before it changed."),
+        (lambda: None, ["--beam", "2"], "was written with beam = null, not 2."),
+        (lambda: None, ["--json"], "was written with json = false, not true."),
+        (lambda: None, ["--on-error", "skip"], 'was written with on-error = "mark", not "skip".'),
+        (other_output, [], "was changed since it was written."),
+        (more_output, [], "has more lines than were written into it."),
+        (
+            no_record,
+            [],
+            "already exists, and without out.txt.clearhead.json beside it nothing says what it contains.",
+        ),
+        (damaged_record, [], "is damaged, so "),
+    ]
+    for change, more, reason in cases:
+        write(tmp_path / "in.txt", LINES)
+        model_folder.save(tmp_path / "model", translator("word"))
+        assert run("translate", str(tmp_path / "model"), *words, "--overwrite")[0] == 0
+        change()
+        before = output.read_bytes()
+        code, out, err = run("translate", str(tmp_path / "model"), *words, *more)
+        assert (code, out, output.read_bytes()) == (1, "", before), reason
+        assert reason in err
+        assert err.endswith(ADVICE)
+        assert run("translate", str(tmp_path / "model"), *words, *more, "--overwrite")[0] == 0
+        assert run("translate", str(tmp_path / "model"), *words, *more)[2].endswith("it is complete.\n")
+
+
+def test_another_command_does_not_continue(run: Run, tmp_path: Path) -> None:
+    file, output = write(tmp_path / "in.txt", ["he"]), tmp_path / "out.txt"
+    assert run("classify", "decides", "--input", file, "--output", str(output))[0] == 0
+    code, _, err = run("embed", "decides", "--input", file, "--output", str(output))
+    assert (code, err) == (
+        1,
+        f'error: {output} was written with command = "classify", not "embed".\n{ADVICE}',
+    )
+
+
+def test_an_empty_file_and_what_is_no_file_are_written_into(run: Run, tmp_path: Path) -> None:
+    output = tmp_path / "out.txt"
+    output.touch()
+    good(run("classify", "decides", "--output", str(output), stdin="he\n"))
+    assert output.read_text() == good(run("classify", "decides", stdin="he\n"))
+    good(run("classify", "decides", "--output", "/dev/null", stdin="he\n"))
+    assert not Path("/dev/null.clearhead.json").exists()
 
 
 def test_the_input_is_never_the_output(run: Run, tmp_path: Path) -> None:
@@ -318,63 +450,31 @@ def test_the_input_is_never_the_output(run: Run, tmp_path: Path) -> None:
     ):
         code, out, err = run("classify", "decides", *words, stdin=before)
         assert (code, out) == (2, "")
-        assert "is the file that is read" in " ".join(err.replace("│", " ").split())
+        assert "is also the input" in " ".join(err.replace("│", " ").split())
         assert Path(file).read_bytes() == before
         assert Path(typed).read_bytes() == before
 
 
-def test_standard_input_shorter_than_the_output_is_an_error(run: Run, tmp_path: Path) -> None:
-    output = tmp_path / "out.txt"
-    write(output, ["one", "two", "three"])
-    code, _, err = run("classify", "decides", "--output", str(output), stdin="he\n")
-    assert (code, output.read_text()) == (1, "one\ntwo\nthree\n")
-    assert err.splitlines()[1:] == [
-        f"error: {output} has 3 lines already, but standard input only 1: it was made from another file.",
-        "Delete it, or name another.",
-    ]
-
-
 def test_a_dash_is_standard_output(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for words in (["the cat"], ["--input", write(tmp_path / "in.txt", LINES)]):
+    for words in (["the cat"], ["--input", write(tmp_path / "in.txt", TEXTS)]):
         assert good(run("classify", "decides", *words, "--output", "-")) == good(
             run("classify", "decides", *words)
         )
     assert not Path("-").exists()
 
 
-def test_json_and_plain_lines_are_not_mixed(run: Run, tmp_path: Path) -> None:
-    file = write(tmp_path / "in.txt", LINES)
-    for verb, model in (("classify", "decides"), ("embed", "decides"), ("translate", "translates")):
-        for begun, now, way, advice in (
-            ([], ["--json"], "without", "Leave out --json"),
-            (["--json"], [], "with", "Give --json"),
-        ):
-            output = tmp_path / "out.txt"
-            words = ["--input", file, "--output", str(output)]
-            assert run(verb, model, *words, *begun)[0] == 0
-            half = output.read_bytes().split(b"\n")[0] + b"\nhalf"
-            output.write_bytes(half)
-            code, _, err = run(verb, model, *words, *now)
-            assert (code, output.read_bytes()) == (1, half)
-            assert err.startswith(
-                f"error: {output} was begun {way} --json, and its lines should all be alike.\n{advice}"
-            )
-            assert run(verb, model, *words, *begun)[0] == 0
-            output.unlink()
-
-
 def test_progress_is_shown_where_it_does_not_stand_among_results(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ["--input", write(tmp_path / "in.txt", LINES)]
+    words = ["--input", write(tmp_path / "in.txt", TEXTS)]
     expected = good(run("classify", "decides", *words))
     monkeypatch.setenv("FORCE_COLOR", "1")  # standard error as a terminal
     code, out, err = run("classify", "decides", *words)
     assert (code, out) == (0, expected)
     assert "7/7" in err
     assert "7/7" in run("classify", "decides", *words, "--output", str(tmp_path / "out.txt"))[2]
-    monkeypatch.setattr("clearhead.cli.options.is_terminal", lambda stream: True)
+    monkeypatch.setattr("clearhead.cli.job.is_terminal", lambda stream: True)
     assert run("classify", "decides", *words) == (0, expected, "")
 
 
@@ -391,55 +491,139 @@ def test_one_text_replaces_the_output(run: Run, tmp_path: Path) -> None:
 def test_an_output_that_cannot_be_written(run: Run, tmp_path: Path, place: str, reason: str) -> None:
     code, out, err = run("classify", "decides", "he", "--output", str(tmp_path / place))
     assert (code, out) == (1, "")
-    assert err.startswith(f"error: {tmp_path / place} cannot be written: {reason}.\nName a file in a folder")
+    assert err.startswith(
+        f"error: {tmp_path / place} cannot be written: {reason}.\nName a file in an existing folder"
+    )
 
 
 # Errors.
 
 
+LONG = "The source has 60 tokens, but this model has room for 46 of them (context 48)."
+
+
 def test_an_error_names_the_line_and_the_lines_before_are_written(run: Run, tmp_path: Path) -> None:
-    texts = ["he", "the cat", "the " * 60, "my dog"]
-    output = tmp_path / "out.txt"
-    code, _, err = run(
+    texts, output = ["he", "the cat", "the " * 60, "my dog"], tmp_path / "out.txt"
+    file = write(tmp_path / "in.txt", texts)
+    words = [
         "translate",
-        "translates",
+        "tables",
         "--input",
-        write(tmp_path / "in.txt", texts),
+        file,
         "--output",
         str(output),
+        "--on-error",
+        "stop",
         *TRANSLATE,
-    )
+    ]
+    code, _, err = run(*words)
     assert code == 1
-    assert err == (
-        "error: line 3: The source has 60 tokens, but this model has room for 46 of them (context 48).\n"
-        "Shorten the source or split it; nothing is cut off silently.\n"
-    )
+    assert err == (f"error: line 3: {LONG}\nShorten the source or split it; nothing is truncated silently.\n")
     assert len(output.read_text().splitlines()) == 2
-    # Mended, the work goes on; the line that was wrong keeps its number.
-    write(tmp_path / "in.txt", [*texts[:3], "my " * 70])
-    assert (
-        "error: line 3:"
-        in run(
-            "translate",
-            "translates",
-            "--input",
-            str(tmp_path / "in.txt"),
-            "--output",
-            str(output),
-            *TRANSLATE,
-        )[2]
+    # The line keeps its number; once it is repaired, the work continues there.
+    assert "error: line 3:" in run(*words)[2]
+    write(tmp_path / "in.txt", [*texts[:2], "the ball", texts[3]])
+    code, _, err = run(*words)
+    assert (code, err.splitlines()[0]) == (0, f"{output} already has 2 lines: continuing at line 3.")
+    assert len(output.read_text().splitlines()) == 4
+
+
+@pytest.mark.parametrize("from_file", [True, False])
+def test_a_line_with_an_error_does_not_stop_the_others(run: Run, tmp_path: Path, from_file: bool) -> None:
+    texts = ["he", "the " * 60, "the cat", "\udcff", "my dog"]
+    content = "".join(f"{text}\n" for text in texts).encode(errors="surrogateescape")
+    (tmp_path / "in.txt").write_bytes(content)
+    words = ["--input", str(tmp_path / "in.txt"), *TRANSLATE] if from_file else TRANSLATE
+    expected = good(run("translate", "tables", *TRANSLATE, stdin="he\nthe cat\nmy dog\n")).splitlines()
+    code, out, err = run("translate", "tables", *words, stdin=content)
+    assert (code, out.splitlines()) == (0, [expected[0], "", expected[1], "", expected[2]])
+    said = CUT.sub("", err).splitlines()
+    assert said[:2] == ["2 lines were marked by an empty line or an error:", f"  line 2: {LONG}"]
+    assert said[2].startswith("  line 4: it is not UTF-8: 'utf-8' codec can't decode byte 0xff")
+    code, out, err = run("translate", "tables", *words, "--on-error", "skip", stdin=content)
+    assert (code, out.splitlines()) == (0, expected)
+    assert "2 lines were skipped:\n  line 2: " in err
+    code, out, err = run("translate", "tables", *words, "--json", stdin=content)
+    found = [json.loads(line) for line in out.splitlines()]
+    assert ["error" in one for one in found] == [False, True, False, True, False]
+    assert (code, found[1]["line"], found[1]["error"].splitlines()[0]) == (0, 2, LONG)
+    code, out, err = run("translate", "tables", *words, "--on_error", "stop", stdin=content)
+    assert (code, out.splitlines()) == (1, expected[:1])
+
+
+def test_only_the_first_of_many_errors_are_listed(run: Run) -> None:
+    code, out, err = run("classify", "judges", stdin="the " * 60 + "\n" + ("the " * 70 + "\n") * 40)
+    assert (code, out) == (0, "\n" * 41)
+    assert err.splitlines()[0] == "41 lines were marked by an empty line or an error:"
+    assert err.splitlines()[-1] == "  and 31 more"
+    assert len(err.splitlines()) == 12
+
+
+def test_a_text_with_an_error_stops(run: Run) -> None:
+    code, out, err = run("translate", "tables", "the " * 60)
+    assert (code, out) == (1, "")
+    assert LONG in err
+    assert run("translate", "tables", "the cat", "--on-error", "mark")[0] == 2
+
+
+def test_sentences_are_translated_one_by_one_where_asked_or_needed(run: Run) -> None:
+    text = "the red ball . The cat sat ."
+    whole = good(run("translate", "translates", text, "--no-split-sentences", *TRANSLATE))
+    assert good(run("translate", "translates", text, *TRANSLATE)) == whole
+    first, second = "the red ball .", "The cat sat ."
+    apart = [good(run("translate", "translates", part, *TRANSLATE)).strip() for part in (first, second)]
+    assert good(run("translate", "translates", text, "--split-sentences", *TRANSLATE)).strip() == " ".join(
+        apart
     )
+
+
+# On a terminal.
+
+
+def test_control_characters_are_escaped_on_a_terminal_and_raw_in_a_pipe(
+    run: Run, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = model_folder.load(models / "decides")
+    bundle.labels = ["\x1b]0;bad\x07", "\x1b[2Jgood", "\x9b31mso"]
+    model_folder.save(tmp_path / "labels", bundle)
+    forced = [word for id in tokenizer("byte").encode("a\x1b[2J\r\tb\n") for word in ("--forced", str(id))]
+    generate = ["generate", "writes", "x", *forced, "--max-tokens", "9"]
+    classify = ["classify", str(tmp_path / "labels")]
+    assert good(run(*generate)) == "a\x1b[2J\r\tb\n\n"
+    raw = [
+        good(run(*classify, "the cat")),
+        good(run(*classify, "the cat", "--json")),
+        good(run(*classify, stdin="he\n")),
+    ]
+    assert all("\x1b" in text or "\x9b" in text or "\\u001b" in text for text in raw)
+    monkeypatch.setattr("clearhead.cli.terminal.is_terminal", lambda stream: True)
+    assert good(run(*generate)) == "a\\u001b[2J\\u000d\tb\n\n"
+    shown = [
+        good(run(*classify, "the cat")),
+        good(run(*classify, "the cat", "--json")),
+        good(run(*classify, stdin="he\n")),
+    ]
+    for before, after in zip(raw, shown, strict=True):
+        assert not set(after) & {"\x1b", "\x07", "\x9b"}
+        assert (
+            after.encode().decode("unicode_escape").split("\t")[0].rstrip()
+            == before.encode().decode("unicode_escape").split("\t")[0].rstrip()
+            or "\x9b" in before
+        )
+    assert json.loads(shown[1]) == json.loads(raw[1])
+    code, _, err = run("classify", "none\x1b[2J", "he")
+    assert (code, "\x1b" in err, "\\u001b[2J" in err) == (1, False, True)
 
 
 @pytest.mark.parametrize("from_file", [True, False])
 def test_bytes_that_are_no_text_are_an_error_with_the_line(run: Run, tmp_path: Path, from_file: bool) -> None:
     content = b"he\nthe cat\n\xff\xfe\nmy dog\n"
     (tmp_path / "in.txt").write_bytes(content)
-    words = ["--input", str(tmp_path / "in.txt")] if from_file else []
+    words = ["--on-error", "stop", *(["--input", str(tmp_path / "in.txt")] if from_file else [])]
     code, out, err = run("classify", "decides", *words, stdin=content)
     assert code == 1
     assert len(out.splitlines()) == 2  # the lines before it are answered
-    assert err.startswith("error: line 3 is not UTF-8: 'utf-8' codec can't decode byte 0xff")
+    assert err.startswith("error: line 3: it is not UTF-8: 'utf-8' codec can't decode byte 0xff")
     assert "Convert the file to UTF-8." in err
 
 
@@ -447,13 +631,13 @@ def test_bytes_that_are_no_text_are_an_error_with_the_line(run: Run, tmp_path: P
 def test_a_line_without_an_end_is_an_error_with_its_number(
     run: Run, tmp_path: Path, from_file: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(options, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(job, "LONGEST_LINE", 1000)
     content = b"he\n" + b"x" * 999 + b"\n" + b"\0" * 5_000
     (tmp_path / "in.txt").write_bytes(content)
     words = ["--input", str(tmp_path / "in.txt")] if from_file else []
     code, out, err = run("classify", "decides", "--cut", *words, stdin=content)
     assert (code, len(out.splitlines())) == (1, 2)
-    assert err == "error: line 3 is longer than 1,000 bytes.\nIs this a text file? Then break it.\n"
+    assert err == "error: line 3 is longer than 1,000 bytes.\nIf this is a text file, split the line.\n"
 
 
 def test_what_never_ends_is_refused(run: Run) -> None:
@@ -482,33 +666,43 @@ def test_standard_input_that_is_closed_is_an_error(run: Run, models: Path) -> No
     ("verb", "model", "words", "message"),
     [
         ("translate", "writes", ["he"], "A model of shape 'decoder' does not translate."),
-        ("generate", "decides", ["he"], "A model of shape 'encoder' with head 'classifier' writes no text."),
-        ("classify", "writes", ["he"], "This model has the head 'language', so it knows no classes."),
+        (
+            "generate",
+            "decides",
+            ["he"],
+            "A model of shape 'encoder' with head 'classifier' does not generate text.",
+        ),
+        ("classify", "writes", ["he"], "This model has the head 'language', so it has no classes."),
         ("generate", "nothing", ["he"], "nothing does not exist."),
         (
             "generate",
             "writes",
             ["x" * 1_000_000],
-            "The prompt has 1000000 tokens, but this model has room for 46",
+            "The prompt has 1000000 tokens, but this model has room for 4094",
         ),
         (
             "classify",
             "decides",
             ["the " * 250_000],
-            "The text has 250002 tokens, but the model's context is 48.",
+            "The text has 250002 tokens, but this model can read 4096 (context 48).",
         ),
         (
             "embed",
             "decides",
             ["the " * 250_000],
-            "The text has 250002 tokens, but the model's context is 48.",
+            "The text has 250002 tokens, but this model can read 4096 (context 48).",
         ),
         ("generate", "writes", ["he", "--beam", "3", "--temperature", "1"], "decoding.beam = 3 searches"),
         ("generate", "writes", ["he", "--banned", "-5"], "decoding.banned names the id -5"),
-        ("generate", "writes", ["he", "--top_p", "2"], "decoding.top_p = 2.0 cannot be used"),
+        ("generate", "writes", ["he", "--top_p", "2"], "decoding.top_p = 2.0 is invalid"),
         ("generate", "writes", ["--input", "no-such-file"], "The input file no-such-file does not exist."),
         ("generate", "writes", ["--input", "."], "The input file . is a folder."),
-        ("embed", "decides", ["the " * 100], "The text has 102 tokens, but the model's context is 48."),
+        (
+            "embed",
+            "judges",
+            ["the " * 100],
+            "The text has 102 tokens, but this model can read 48 (context 48).",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_one_clear_error(
@@ -525,10 +719,10 @@ def test_a_line_of_a_megabyte_is_refused_with_its_number(run: Run, tmp_path: Pat
     lines = ["he", "the " * 250_000, "my dog"]
     file, typed = write(tmp_path / "in.txt", lines), "".join(f"{line}\n" for line in lines)
     for words, stdin in ((["--input", file], None), ([], typed)):
-        code, out, err = run(verb, "decides", *words, stdin=stdin)
+        code, out, err = run(verb, "decides", "--on-error", "stop", *words, stdin=stdin)
         assert (code, len(out.splitlines())) == (1, 1)
         assert err.startswith(
-            "error: line 2: The text has 250002 tokens, but the model's context is 48.\nShorten"
+            "error: line 2: The text has 250002 tokens, but this model can read 4096 (context 48).\nShorten"
         )
 
 
@@ -600,6 +794,26 @@ def test_a_program_that_waits_for_each_answer_gets_it(models: Path) -> None:
         assert process.stderr.read() == ""
 
 
+@pytest.mark.slow
+def test_a_process_that_is_killed_leaves_what_the_next_one_continues(models: Path, tmp_path: Path) -> None:
+    output, texts = tmp_path / "out.txt", [f"the {word}" for word in ("cat", "dog", "ball", "boy", "table")]
+    words = ["classify", str(models / "decides"), "--output", str(output)]
+    with start(*words, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write("".join(f"{text}\n" for text in texts[:3]))
+        process.stdin.flush()
+        deadline = time.monotonic() + 60
+        while not output.exists() or output.read_bytes().count(b"\n") < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.kill()
+    with start(*words, stdin=subprocess.PIPE) as process:
+        _, err = process.communicate("".join(f"{text}\n" for text in texts), timeout=60)
+    assert (process.returncode, err) == (0, f"{output} already has 3 lines: continuing at line 4.\n")
+    found = [line.split("\t")[0] for line in output.read_text().splitlines()]
+    assert found == [each.label for each in clearhead.load(models / "decides").classify(texts)]
+
+
 def test_a_reader_that_leaves_early_causes_no_traceback(models: Path, tmp_path: Path) -> None:
     file = write(tmp_path / "in.txt", ["the cat"] * 5000)
     with start("classify", str(models / "decides"), "--input", file, stdout=subprocess.PIPE) as process:
@@ -621,5 +835,23 @@ main()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.splitlines()[-1] == "loaded: []"
-    for name in ("temperature", "top_p", "beam", "max_tokens", "stop", "seed"):
+    for name in ("temperature", "top-p", "beam", "max-tokens", "stop", "seed"):
         assert f"--{name} " in done.stdout
+
+
+def test_a_class_of_unknown_words_comes_with_a_warning(run: Run) -> None:
+    code, out, err = run("classify", "decides", "zyx the", "--json")
+    assert (code, json.loads(out)["unknown"]) == (0, 0.5)
+    assert err == "warning: 1 text is unknown to the model by half or more; do not trust the class.\n"
+    code, out, err = run("classify", "decides", stdin="zyx\nthe cat\nzyx zyx\n")
+    assert (code, len(out.splitlines())) == (0, 3)
+    assert "warning: 2 texts are unknown to the model" in err
+    assert "warning" not in run("classify", "decides", "the cat")[2]
+
+
+@pytest.mark.parametrize("verb", ["classify", "embed"])
+def test_an_empty_text_has_neither_class_nor_vector(verb: str, run: Run) -> None:
+    for text in ("", " "):
+        code, out, err = run(verb, "decides", text)
+        assert (code, out) == (1, "")
+        assert "The text is empty" in err

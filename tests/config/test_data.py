@@ -28,31 +28,31 @@ def test_sources_are_kept_as_written(written: Any, kept: Any) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "data.train must be given: files to learn from"),
-        ({"train": 5}, "data.train = 5 cannot be used: it should be a file, a list of files"),
+        ({}, "data.train is required: files to learn from"),
+        ({"train": 5}, "data.train = 5 is invalid: it should be a file, a list of files"),
         ({"train": ["a", 5]}, "5 in the list should be a file or a list of two aligned files"),
         ({"train": [["a", "b", "c"]]}, "['a', 'b', 'c'] in the list should be a file or a list of two"),
         ({"train": {"x": 5}}, "5 in the table should be a file or a list of files"),
         (
             {"train": "a", "validation": 1},
-            "data.validation = 1 cannot be used: a share should be 0",
+            "data.validation = 1 is invalid: a share should be at least 0",
         ),
-        ({"train": "a", "validation": "1.5"}, "a file of such a name needs ./ before it"),
-        ({"train": "a", "validation": -0.1}, "a share should be 0 or more and less than 1"),
-        ({"train": "a", "test": True}, "data.test = True cannot be used"),
+        ({"train": "a", "validation": "1.5"}, "for a file of that name write ./ before it"),
+        ({"train": "a", "validation": -0.1}, "a share should be at least 0 and less than 1"),
+        ({"train": "a", "test": True}, "data.test = True is invalid"),
         ({"train": "a", "validation": 0.5, "test": 0.5}, "hold out 1 of the examples, which leaves none"),
         ({"train": "a", "test": 0.99}, "data.validation and data.test hold out 1.01 of the examples"),
         ({"train": "a", "columns": [0, 1]}, "columns are counted from 1"),
         ({"train": "a", "columns": []}, "it should name at least one column"),
-        ({"train": "a", "delimiter": "||"}, "data.delimiter = '||' cannot be used"),
+        ({"train": "a", "delimiter": "||"}, "data.delimiter = '||' is invalid"),
         ({"train": "a", "colums": ["x"]}, "data.colums is not a setting. Did you mean columns?"),
         (
             {"train": "a", "on_error": "skp"},
-            "data.on_error = 'skp' cannot be used: it should be 'stop' or 'skip'",
+            "data.on_error = 'skp' is invalid: it should be 'stop' or 'skip'",
         ),
         (
-            {"train": "a", "format": "json"},
-            "data.format = 'json' cannot be used: it should be 'txt', 'jsonl'",
+            {"train": "a", "format": "docx"},
+            "data.format = 'docx' is invalid: it should be 'txt', 'html'",
         ),
     ],
 )
@@ -109,7 +109,7 @@ def test_relative_paths_are_taken_from_a_folder(tmp_path: Path) -> None:
 
 
 def test_a_folder_with_brackets_is_no_pattern(tmp_path: Path) -> None:
-    from clearhead.text.sources import read
+    from clearhead.text.sources.read import read
 
     folder = tmp_path / "texts [1]"
     folder.mkdir()

@@ -17,37 +17,37 @@ def test_everything_has_a_default_and_a_meaning() -> None:
     ("settings", "message"),
     [
         ({"temprature": 1.0}, "decoding.temprature is not a setting. Did you mean temperature?"),
-        ({"temperature": -1.0}, "decoding.temperature = -1.0 cannot be used"),
-        ({"temperature": float("nan")}, "decoding.temperature = nan cannot be used"),
+        ({"temperature": -1.0}, "decoding.temperature = -1.0 is invalid"),
+        ({"temperature": float("nan")}, "decoding.temperature = nan is invalid"),
         (
             {"temperature": 1e-50},
             "decoding.temperature = 1e-50 is too small to divide by.\n"
             "Use 0, which takes the likeliest token, or at least 1e-30.",
         ),
-        ({"logit_bias": {5: 1e300}}, "decoding.logit_bias.5 = 1e+300 cannot be used: it should be less than"),
-        ({"logit_bias": {5: -1e300}}, "decoding.logit_bias.5 = -1e+300 cannot be used: it should be greater"),
-        ({"top_p": 0.0}, "decoding.top_p = 0.0 cannot be used"),
-        ({"top_k": 0}, "decoding.top_k = 0 cannot be used"),
-        ({"max_tokens": 0}, "decoding.max_tokens = 0 cannot be used"),
-        ({"repetition_penalty": 0.0}, "decoding.repetition_penalty = 0.0 cannot be used"),
+        ({"logit_bias": {5: 1e300}}, "decoding.logit_bias.5 = 1e+300 is invalid: it should be less than"),
+        ({"logit_bias": {5: -1e300}}, "decoding.logit_bias.5 = -1e+300 is invalid: it should be greater"),
+        ({"top_p": 0.0}, "decoding.top_p = 0.0 is invalid"),
+        ({"top_k": 0}, "decoding.top_k = 0 is invalid"),
+        ({"max_tokens": 0}, "decoding.max_tokens = 0 is invalid"),
+        ({"repetition_penalty": 0.0}, "decoding.repetition_penalty = 0.0 is invalid"),
         (
             {"stop": ("a", "")},
-            "decoding.stop holds an empty string, at which every text would stop.\nLeave it out.",
+            "decoding.stop contains an empty string, at which every text would stop.\nRemove it.",
         ),
         (
             {"logit_bias": {3: float("inf")}},
-            "decoding.logit_bias.3 = inf cannot be used: it should be a finite number.",
+            "decoding.logit_bias.3 = inf is invalid: it should be a finite number.",
         ),
         (
             {"min_tokens": 9, "max_tokens": 8},
-            "decoding.min_tokens = 9 is more than max_tokens = 8.\nUse fewer.",
+            "decoding.min_tokens = 9 is greater than max_tokens = 8.\nLower it.",
         ),
         (
             {"beam": 5, "temperature": 0.8},
-            "decoding.beam = 5 searches for the likeliest text, and temperature = 0.8 draws one by chance.\n"
-            "Give one of them.",
+            "decoding.beam = 5 searches for the likeliest text, but temperature = 0.8 samples one at random.\n"
+            "Give only one of them.",
         ),
-        ({"n_best": 100_000}, "decoding.n_best = 100000 cannot be used: it should be less than or equal to"),
+        ({"n_best": 100_000}, "decoding.n_best = 100000 is invalid: it should be less than or equal to"),
         ({"n_best": 2, "temperature": 0.8}, "decoding.n_best = 2 searches for the likeliest text"),
         (
             {"n_best": 3, "beam": 2},
@@ -55,8 +55,8 @@ def test_everything_has_a_default_and_a_meaning() -> None:
         ),
         (
             {"beam": 2, "logprobs": 3},
-            "decoding.beam = 2 searches among whole texts, so there are no alternatives to report for each "
-            "token.\nUse beam = 1, or leave logprobs out.",
+            "decoding.beam = 2 compares whole texts, so there are no alternatives to report for each "
+            "token.\nUse beam = 1, or omit logprobs.",
         ),
     ],
 )

@@ -13,11 +13,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "heads that do not divide d": (
         {"d": 250, "h": 8},
         "model.d = 250 does not split into model.h = 8 heads.\n"
-        "Use a multiple of 8, such as 248 or 256, or give model.d_k.",
+        "Use a multiple of 8, such as 248 or 256, or set model.d_k.",
     ),
     "fewer features than heads": (
         {"d": 3, "h": 4},
-        "model.d = 3 does not split into model.h = 4 heads.\nUse a multiple of 4, such as 4, or give model.d_k.",
+        "model.d = 3 does not split into model.h = 4 heads.\nUse a multiple of 4, such as 4, or set model.d_k.",
     ),
     "uneven groups": (
         {"d": 24, "h": 6, "h_kv": 4},
@@ -40,12 +40,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a head twice": ({"kept_heads": {"decoder.0.self": (1, 1)}}, "= [1, 1] must be one or more different"),
     "a table of unknown length": (
         {"positions": "learned", "context": None},
-        "model.positions = 'learned' needs one vector per position.\nGive model.context.",
+        "model.positions = 'learned' needs one vector per position.\nSet model.context.",
     ),
     "an odd head under rotary": (
         {"d": 20, "h": 4},
-        "model.positions = 'rotary' turns pairs of numbers, but a head has d_k = 5, which is odd.\n"
-        "Give an even model.d_k, such as 6, or use other positions.",
+        "model.positions = 'rotary' rotates pairs of numbers, but a head has d_k = 5, which is odd.\n"
+        "Use an even model.d_k, such as 6, or use other positions.",
     ),
     "an odd width under sinusoids": (
         {"d": 15, "h": 3, "positions": "sinusoidal"},
@@ -67,32 +67,32 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an offset without a table": (
         {"position_offset": 2},
         "model.position_offset = 2 shifts a learned table, but positions = 'rotary'.\n"
-        "Use positions = 'learned', or leave the offset out.",
+        "Use positions = 'learned', or omit the offset.",
     ),
     "a stretch of nothing": (
         {"positions": "alibi", "rotary_scaling": {"kind": "linear", "factor": 2.0}},
-        "model.rotary_scaling needs positions = 'rotary', not 'alibi'.\nLeave it out, or use rotary.",
+        "model.rotary_scaling needs positions = 'rotary', not 'alibi'.\nOmit it, or use rotary.",
     ),
     "a stretch upside down": (
         {"rotary_scaling": {"kind": "llama3", "factor": 2.0, "low": 4.0, "high": 1.0}},
-        "model.rotary_scaling.high = 1.0 must be more than low = 4.0.\nLlama 3 uses 4 and 1.",
+        "model.rotary_scaling.high = 1.0 must be greater than low = 4.0.\nLlama 3 uses 4 and 1.",
     ),
     "a stretch of an unknown kind": (
         {"rotary_scaling": {"kind": "square", "factor": 2.0}},
-        "model.rotary_scaling.kind = 'square' cannot be used: it should be 'linear' or 'llama3'.",
+        "model.rotary_scaling.kind = 'square' is invalid: it should be 'linear' or 'llama3'.",
     ),
     "distance under rotary": (
         {"similarity": "distance"},
-        "model.similarity = 'distance' has no queries and keys that rotary positions could turn.\n"
-        "Use positions = 'none'; the similarity itself knows the distance.",
+        "model.similarity = 'distance' has no queries and keys that rotary positions could rotate.\n"
+        "Use positions = 'none'; the similarity itself depends on the distance.",
     ),
     "distance with normed queries": (
         {"similarity": "distance", "positions": "none", "query_key_norm": True},
-        "model.similarity = 'distance' has no queries and keys to normalise.\nLeave query_key_norm out.",
+        "model.similarity = 'distance' has no queries and keys to normalise.\nOmit query_key_norm.",
     ),
     "no projections, but heads": (
         {"projections": "none"},
-        "Change h = 4, h_kv = 4: set h = 1 and leave h_kv, d_k, d_v, encoder_d and attention_bias out.",
+        "Change h = 4, h_kv = 4: set h = 1 and omit h_kv, d_k, d_v, encoder_d and attention_bias.",
     ),
     "no projections, but biases": (
         {"projections": "none", "h": 1, "attention_bias": "qk"},
@@ -113,12 +113,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a norm of no encoder": (
         {"encoder_norm": "rms"},
-        "model.encoder_norm = 'rms', but shape = 'decoder' has no encoder.\nLeave it out.",
+        "model.encoder_norm = 'rms', but shape = 'decoder' has no encoder.\nOmit it.",
     ),
     "two widths of one stack": (
         {"shape": "encoder", "encoder_d": 128},
-        "model.encoder_d = 128 differs from d = 256, but shape = 'encoder' has one stack only.\n"
-        "Give its width as d and leave encoder_d out.",
+        "model.encoder_d = 128 differs from d = 256, but shape = 'encoder' has only one stack.\n"
+        "Give its width as d and omit encoder_d.",
     ),
     "a second vocabulary without a second stack": (
         {"source_vocabulary": 99},
@@ -127,25 +127,25 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a classifier without classes": (
         {"head": "classifier"},
         "model.head = 'classifier' with classes = None.\n"
-        "A classifier needs head = 'classifier' and classes = the number of labels; other heads have none.",
+        "A classifier needs head = 'classifier' and classes = the number of labels; other heads have no classes.",
     ),
     "classes without a classifier": ({"classes": 3}, "model.head = 'language' with classes = 3."),
     "a classifier that writes": (
         {"shape": "encoder-decoder", "head": "classifier", "classes": 3},
-        "model.head = 'classifier' does not suit shape = 'encoder-decoder', which writes a text.\n"
+        "model.head = 'classifier' does not work with shape = 'encoder-decoder', which generates text.\n"
         "Use shape = 'encoder' or 'decoder' for a classifier or for vectors.",
     ),
     "a token that has seen nothing": (
         {"head": "classifier", "classes": 3, "pool": "first"},
-        "model.pool = 'first' reads a token that has seen no other in a causal stack.\n"
+        "model.pool = 'first' reads a token that sees no other in a causal stack.\n"
         "Use pool = 'last' or 'mean'.",
     ),
-    "letters of no matrix": ({"attention_bias": "qx"}, "model.attention_bias = 'qx' cannot be used"),
+    "letters of no matrix": ({"attention_bias": "qx"}, "model.attention_bias = 'qx' is invalid"),
     "dropping everything": (
         {"dropout": 1.0},
-        "model.dropout = 1.0 cannot be used: it should be less than 1.",
+        "model.dropout = 1.0 is invalid: it should be less than 1.",
     ),
-    "an unknown kind": ({"similarity": "dots"}, "model.similarity = 'dots' cannot be used: it should be"),
+    "an unknown kind": ({"similarity": "dots"}, "model.similarity = 'dots' is invalid: it should be"),
     "an unknown setting": ({"heads": 4}, "model.heads is not a setting. Did you mean head?"),
     "a misspelt setting": (
         {"similarty": "dot"},
@@ -170,13 +170,13 @@ SIZES = [
 
 @pytest.mark.parametrize("name", SIZES)
 def test_a_size_that_no_machine_holds_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match=rf"model.{name} = 1099511627776 cannot be used: it should be less"):
+    with pytest.raises(ConfigError, match=rf"model.{name} = 1099511627776 is invalid: it should be less"):
         ModelConfig(**{name: 1 << 40})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", [*SIZES, "h_kv", "window"])
 def test_a_size_below_what_makes_sense_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match=rf"model.{name} = -1 cannot be used: it should be greater than"):
+    with pytest.raises(ConfigError, match=rf"model.{name} = -1 is invalid: it should be greater than"):
         ModelConfig(**{name: -1})  # type: ignore[arg-type]
 
 
@@ -226,7 +226,7 @@ def test_the_way_out_of_an_uneven_split_works(d: int, h: int) -> None:
     try:
         ModelConfig(d=d, h=h, positions="none")
     except ConfigError as error:
-        near = str(error).split("such as ")[1].split(", or give")[0]
+        near = str(error).split("such as ")[1].split(", or set")[0]
         for width in near.split(" or "):
             ModelConfig(d=int(width), h=h, positions="none")
     else:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from clearhead.config import DataConfig, ModelConfig, RunConfig, TokenizerConfig
 from clearhead.config import run as run_module
-from clearhead.config.run import KINDS, SHAPES, Task, parse_overrides, shipped
+from clearhead.config.run import parse_overrides, shipped
+from clearhead.config.tasks import TASKS, Task
 from clearhead.errors import ConfigError
 
 RECIPE = """\
@@ -95,12 +96,12 @@ def test_any_data_survives_being_written(
 @pytest.mark.parametrize("task", get_args(Task))
 def test_the_task_chooses_the_shape(task: Task) -> None:
     data = DataConfig(train="a.tsv")
-    assert set(KINDS) == set(SHAPES) == set(get_args(Task))
+    assert list(TASKS) == list(get_args(Task))
     for model in ({"d": 64}, ModelConfig(d=64)):
         run = RunConfig(task=task, data=data, model=model)  # type: ignore[arg-type]
-        assert run.model.shape == SHAPES[task][0]
+        assert run.model.shape == TASKS[task].shapes[0]
         assert run.model.d == 64
-    assert RunConfig(task=task, data=data).model.shape == SHAPES[task][0]
+    assert RunConfig(task=task, data=data).model.shape == TASKS[task].shapes[0]
 
 
 OVERRIDES = [
@@ -123,7 +124,6 @@ OVERRIDES = [
     ("data.delimiter", "5", "5"),
     ("data.delimiter", ",", ","),
     ("data.test", "/a,/b", "/a,/b"),
-    ("data.options.direction", "en-es", "en-es"),
     ("data.train", '{x = "/a", y = ["/b"]}', {"x": "/a", "y": ("/b",)}),
     ("task", "translate", "translate"),
 ]
@@ -139,6 +139,11 @@ def test_an_override_has_the_type_of_its_setting(recipe: Path, name: str, text: 
         rest = rest[1:] if not isinstance(found, tuple | str | int | float | None) else []
     assert found == value
     assert type(found) is type(value)
+
+
+def test_options_of_a_corpus_are_strings(recipe: Path) -> None:
+    stated = {"data.train": "builtin:spanish", "data.options.direction": "en-es"}
+    assert RunConfig.read(recipe, stated).data.options == {"direction": "en-es"}
 
 
 def test_paths_of_an_override_are_taken_from_here(
@@ -157,21 +162,21 @@ def test_paths_of_an_override_are_taken_from_here(
     [
         (("d = 128", "dd = 128"), "model.dd is not a setting. Did you mean d?"),
         (("d = 128", "d = 129"), "model.d = 129 does not split into model.h = 4 heads."),
-        (("d = 128", 'd = "wide"'), "model.d = 'wide' cannot be used: it should be a valid integer"),
+        (("d = 128", 'd = "wide"'), "model.d = 'wide' is invalid: it should be a valid integer"),
         (
             ('"translate"', '"translat"'),
-            "task = 'translat' is none that a model learns. Did you mean translate?",
+            "task = 'translat' is unknown. Did you mean translate?",
         ),
-        (('task = "translate"', ""), "task must be given. Known: classify, language-model,"),
+        (('task = "translate"', ""), "task is required. Known: classify, language-model,"),
         (("[tokenizer]", "[tokeniser]"), "tokeniser is not a setting. Did you mean tokenizer?"),
         (
             ("d = 128", 'd = 128\nshape = "decoder"'),
-            "task = 'translate' cannot be done by model.shape = 'decoder'",
+            "task = 'translate' is not possible with model.shape = 'decoder'",
         ),
-        (('"translate"', "[1]"), "task = [1] is none that a model learns. Known: classify"),
-        (("validation = 0.02", "validation = 2"), "data.validation = 2 cannot be used"),
-        (("d = 128", "d = "), "this is not TOML: Invalid value (at line "),
-        (("[data]", "[dta]"), "data must be given: table of what the model learns from"),
+        (('"translate"', "[1]"), "task = [1] is unknown. Known: classify"),
+        (("validation = 0.02", "validation = 2"), "data.validation = 2 is invalid"),
+        (("d = 128", "d = "), "invalid TOML: Invalid value (at line "),
+        (("[data]", "[dta]"), "data is required: table of the data to learn from"),
     ],
 )
 def test_a_wrong_recipe_says_which_file_and_key(recipe: Path, change: tuple[str, str], message: str) -> None:
@@ -189,12 +194,12 @@ def test_a_wrong_recipe_says_which_file_and_key(recipe: Path, change: tuple[str,
         ("model.dd", "5", "model.dd is not a setting. Did you mean model.d?"),
         ("modle.d", "5", "modle.d is not a setting. Did you mean model?"),
         ("model", "5", "model is a table of settings. Give one of them: model.shape, "),
-        ("model.d.e", "5", "model.d.e is not a setting: model.d has no parts."),
-        ("model.d", "x", "model.d = 'x' cannot be used: it should be a valid integer"),
-        ("model.d", "-5", "model.d = -5 cannot be used: it should be greater than 0"),
-        ("model.query_key_norm", "perhaps", "model.query_key_norm = 'perhaps' cannot be used"),
-        ("tokenizer.added", "[5]", "tokenizer.added.0 = 5 cannot be used: it should be a valid string"),
-        ("training.frozen", "[3]", "training.frozen.0 = 3 cannot be used: it should be a valid string"),
+        ("model.d.e", "5", "model.d.e is not a setting: model.d has no settings of its own."),
+        ("model.d", "x", "model.d = 'x' is invalid: it should be a valid integer"),
+        ("model.d", "-5", "model.d = -5 is invalid: it should be greater than 0"),
+        ("model.query_key_norm", "perhaps", "model.query_key_norm = 'perhaps' is invalid"),
+        ("tokenizer.added", "[5]", "tokenizer.added.0 = 5 is invalid: it should be a valid string"),
+        ("training.frozen", "[3]", "training.frozen.0 = 3 is invalid: it should be a valid string"),
     ],
 )
 def test_a_wrong_override_says_so(recipe: Path, name: str, text: str, message: str) -> None:
@@ -265,7 +270,7 @@ def test_every_shipped_recipe_is_whole() -> None:
 
 def test_a_recipe_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_bytes(b'task = "\xff"')
-    with pytest.raises(ConfigError, match=r"a.toml: this is not TOML: 'utf-8' codec can't decode"):
+    with pytest.raises(ConfigError, match=r"a.toml: invalid TOML: 'utf-8' codec can't decode"):
         RunConfig.read(tmp_path / "a.toml")
     (tmp_path / "b.toml").write_text(
         '\ufefftask = "translate"\ndata = {train = "builtin:x"}\n', encoding="utf-8"

@@ -4,8 +4,8 @@ import pytest
 
 from clearhead.config.tokenizer import BYTES, SPECIALS, TokenizerConfig
 from clearhead.errors import ConfigError
-from clearhead.text.kinds import KINDS
-from clearhead.text.roles import SPELLINGS
+from clearhead.text.tokenizers.kinds import KINDS
+from clearhead.text.tokenizers.roles import SPELLINGS
 from tests.text.texts import trained
 
 
@@ -33,9 +33,9 @@ def test_small_vocabularies_are_for_kinds_without_bytes() -> None:
     [
         ({"kind": "bpee"}, "tokenizer.kind = 'bpee'.*'bpe'"),
         ({"size": 9}, "tokenizer.size is not a setting.*Known: .*vocabulary"),
-        ({"vocabulary": 0}, "tokenizer.vocabulary = 0 .*largest number of tokens"),
-        ({"k": 9}, "tokenizer.k = 9 .*number of letters in a token of dna"),
-        ({"normalization": "nfd"}, "tokenizer.normalization = 'nfd' .*form of Unicode"),
+        ({"vocabulary": 0}, "tokenizer.vocabulary = 0 .*maximum number of tokens"),
+        ({"k": 9}, "tokenizer.k = 9 .*letters per token of dna"),
+        ({"normalization": "nfd"}, "tokenizer.normalization = 'nfd' .*Unicode normalization form"),
     ],
 )
 def test_a_setting_that_cannot_work_says_so(settings: dict[str, object], complaint: str) -> None:

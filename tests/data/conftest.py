@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from clearhead.config.tokenizer import TokenizerConfig
-from clearhead.text.tokenizer import Tokenizer
+from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 
 @pytest.fixture(autouse=True)

@@ -13,14 +13,15 @@ from clearhead.config.model import ModelConfig
 from clearhead.config.run import RunConfig
 from clearhead.config.tokenizer import TokenizerConfig
 from clearhead.data import audit as module
-from clearhead.data.account import Account
 from clearhead.data.audit import audit
-from clearhead.data.encoding import Encoding, Rules, Side
 from clearhead.data.frames import input_frame, target_frame
 from clearhead.data.prepare import prepare
-from clearhead.data.shards import Shards, Writer
-from clearhead.text.examples import Pair
-from clearhead.text.tokenizer import Tokenizer
+from clearhead.data.shards.encoding import ExampleEncoder, Rules, Side
+from clearhead.data.shards.manifest import Account
+from clearhead.data.shards.reading import Shards
+from clearhead.data.shards.writing import ShardWriter
+from clearhead.examples import Pair
+from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 BYTE = Tokenizer.train([], TokenizerConfig(kind="byte"))
 SIDES = (Side("source", BYTE, input_frame(BYTE.specials)), Side("target", BYTE, target_frame(BYTE.specials)))
@@ -32,8 +33,8 @@ PROMISED = ("examples", "tokens", "unknown", "truncated", "dropped", "duplicates
 
 
 def shards_of(folder: Path, examples: list[Pair]) -> Shards:
-    job = Encoding(SIDES, Rules())
-    writer = Writer(folder, ("source", "target"), BYTE.size, shard_tokens=20)
+    job = ExampleEncoder(SIDES, Rules())
+    writer = ShardWriter(folder, ("source", "target"), BYTE.size, shard_tokens=20)
     for encoded in job.encode(examples, lambda _: None):
         writer.add(encoded)
     writer.finish(job.account)
@@ -118,7 +119,7 @@ def test_the_report_says_what_splits_share(tmp_path: Path) -> None:
 
 
 def test_an_empty_split_has_a_report(tmp_path: Path) -> None:
-    Writer(tmp_path, ("text",), 100, 8).finish(Account())
+    ShardWriter(tmp_path, ("text",), 100, 8).finish(Account())
     report = audit({"validation": Shards.open(tmp_path)}).splits["validation"]
     assert report.examples == 0
     assert report.lengths["text"].histogram == ()

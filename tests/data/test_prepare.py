@@ -14,16 +14,18 @@ import torch
 
 from clearhead.config.data import DataConfig
 from clearhead.config.model import ModelConfig
-from clearhead.config.run import RunConfig, Task
+from clearhead.config.run import RunConfig
+from clearhead.config.tasks import Task
 from clearhead.config.tokenizer import TokenizerConfig
-from clearhead.data import splits, tokenizers
-from clearhead.data.batches import IGNORE
+from clearhead.data import tokenizers
+from clearhead.data.batching.batches import IGNORE
 from clearhead.data.prepare import Prepared, prepare
-from clearhead.data.progress import Progress
+from clearhead.data.progress import PreparationProgress
+from clearhead.data.shards import splits
 from clearhead.data.tokenizers import Tokenizers, sample
 from clearhead.errors import ConfigError, DataError, TokenizerError
-from clearhead.text.sources import read
-from clearhead.text.tokenizer import Tokenizer
+from clearhead.text.sources.read import read
+from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 NEWS = ["the dog sleeps", "a cat eats a fish", "the dog eats", "no news today", "a fish sleeps"]
 
@@ -139,10 +141,10 @@ def test_every_id_of_a_batch_picks_its_row_of_the_embedding(task: Task, tmp_path
 def test_nothing_is_made_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write(tmp_path / "news.txt", NEWS * 50)
     run = run_of("language-model", DataConfig(train=source, validation=0.1), kind="bpe", vocabulary=300)
-    first: list[Progress] = []
+    first: list[PreparationProgress] = []
     before = prepare(run, first.append)
     assert {progress.stage for progress in first} == {"tokenizer", "train"}
-    again: list[Progress] = []
+    again: list[PreparationProgress] = []
     after = prepare(run, again.append)
     assert again == []
     assert after.tokenizers.target.digest == before.tokenizers.target.digest
@@ -160,16 +162,6 @@ def test_the_name_of_a_file_does_not_matter_but_its_content_and_the_settings_do(
     assert prepare(other).splits["train"].folder != folder
     by_character = run.replace(tokenizer=TokenizerConfig(kind="character"))
     assert prepare(by_character).splits["train"].folder != folder
-
-
-def test_the_fingerprint_tells_data_apart_and_nothing_else(tmp_path: Path) -> None:
-    run = run_of("language-model", DataConfig(train=write(tmp_path / "a.txt", NEWS), validation=0.0))
-    first = prepare(run).fingerprint
-    copy = write(tmp_path / "b.txt", NEWS)
-    held = run.replace(data=DataConfig(train=copy, validation=0.0, on_error="skip"))
-    assert prepare(held).fingerprint == first
-    other = run.replace(data=DataConfig(train=write(tmp_path / "c.txt", NEWS[::-1]), validation=0.0))
-    assert prepare(other).fingerprint != first
 
 
 @pytest.mark.parametrize("damage", ["truncate", "flip", "remove"])
@@ -239,7 +231,7 @@ def test_labels_must_be_known_from_training(tmp_path: Path) -> None:
     ):
         prepare(run_of("classify", DataConfig(train=train, validation=0.0, test=test)))
     with pytest.raises(
-        DataError, match="All training examples have the label 'ugly'; a classifier needs two"
+        DataError, match="All training examples have the label 'ugly'; a classifier needs at least two labels"
     ):
         prepare(run_of("classify", DataConfig(train=test, validation=0.0)))
 
@@ -248,7 +240,7 @@ def test_a_corpus_of_which_nothing_is_left_is_refused(tmp_path: Path) -> None:
     source = write(tmp_path / "a.tsv", ["much too long\tfar too long"])
     run = run_of("translate", DataConfig(train=source, validation=0.0), context=8)
     with pytest.raises(
-        DataError, match=r"Of 1 training examples none is left: 1 too long\.\n.*model\.context = 8"
+        DataError, match=r"None of 1 training examples is left: 1 too long\.\n.*model\.context = 8"
     ):
         prepare(run)
 
@@ -261,7 +253,7 @@ def test_a_split_that_is_not_there_is_said(tmp_path: Path) -> None:
         prepared.batches("test", 100)
     tiny = prepare(run_of("language-model", DataConfig(train=write(tmp_path / "b.txt", ["one line"]))))
     with pytest.raises(
-        DataError, match=r"the share 0\.02 of so little data holds none\.\nName a larger share"
+        DataError, match=r"the share 0\.02 of so little data contains none\.\nName a larger share"
     ):
         tiny.batches("validation", 100)
 
@@ -293,12 +285,12 @@ SLOW = """
 import sys, time
 from pathlib import Path
 from clearhead.config.tokenizer import TokenizerConfig
-from clearhead.data import encoding, splits
-from clearhead.data.encoding import Rules, Side
+from clearhead.data.shards import encoding, splits
+from clearhead.data.shards.encoding import Rules, Side
 from clearhead.data.frames import document_frame
-from clearhead.data.splits import prepare_split
-from clearhead.text.sources import read
-from clearhead.text.tokenizer import Tokenizer
+from clearhead.data.shards.splits import prepare_split
+from clearhead.text.sources.read import read
+from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 source, pause = sys.argv[1], float(sys.argv[2])
 encoding.CHUNK_CHARACTERS, splits.SHARD_TOKENS = 2000, 4000

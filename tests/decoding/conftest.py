@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from clearhead.decoding import products
+from clearhead.decoding.steppers import products
 
 
 @pytest.fixture(autouse=True, scope="package")

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from clearhead.config.model import ModelConfig
 from clearhead.models.build import build
-from clearhead.models.decoder import Decoder
-from clearhead.models.translator import Translator
+from clearhead.models.transformer.decoder import Decoder
+from clearhead.models.transformer.translator import Translator
 
 SURE = 12.0  # the logit of the right token, where the others have 0
 

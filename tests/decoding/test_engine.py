@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 from torch import Tensor, nn
 
-from clearhead.checkpoint import Checkpoint
 from clearhead.config.decoding import DecodingConfig
-from clearhead.decoding import direct
-from clearhead.decoding.engine import Engine, Stepper, Text, pad
-from clearhead.decoding.products import Order, Product, product_of
-from clearhead.errors import CheckpointError, ConfigError, InputError
+from clearhead.decoding.engine import Draft, Engine, Stepper, pad
+from clearhead.decoding.steppers import direct
+from clearhead.decoding.steppers.products import Order, Product, product_of
+from clearhead.errors import ConfigError, InputError, ModelFolderError
 from clearhead.layers.attention import Attention
+from clearhead.model_folder import Bundle
+from clearhead.models.inputs import Inputs
 from tests.decoding.hand_built import Scripted, copier, counter, repeater, scripted
 from tests.decoding.tiny import assert_same_or_tied, language_model, next_logits, translator
 
@@ -26,7 +27,7 @@ GREEDY: dict[str, Any] = {"temperature": 0.0, "beam": 1}
 
 
 def run(
-    model: Any, texts: list[Text], end: list[int] | None = None, context: int | None = None, slots: int = 32
+    model: Any, texts: list[Draft], end: list[int] | None = None, context: int | None = None, slots: int = 32
 ) -> list[list[int]]:
     """The ids that an engine writes for texts added at once."""
     engine = Engine(model, [END] if end is None else end, context, slots)
@@ -37,13 +38,13 @@ def run(
     return [text.ids for text in texts]
 
 
-def engine_of(checkpoint: Checkpoint, *settings: Any) -> Engine[Any]:
-    module: Any = checkpoint.module
+def engine_of(bundle: Bundle, *settings: Any) -> Engine[Any]:
+    module: Any = bundle.module
     return Engine(module, *settings)
 
 
-def greedy(*prompt: int, **changes: Any) -> Text:
-    return Text(list(prompt), DecodingConfig(**{**GREEDY, "max_tokens": 12, **changes}))
+def greedy(*prompt: int, **changes: Any) -> Draft:
+    return Draft(list(prompt), DecodingConfig(**{**GREEDY, "max_tokens": 12, **changes}))
 
 
 def opinions(vocabulary: int = 6) -> Scripted:
@@ -74,7 +75,7 @@ def test_what_was_written_is_fed_back_with_its_errors() -> None:
     assert run(counter(12), [right, wrong], end=[11]) == [[4, 5, 6, 7, 8, 9, 10, 11], [7, 8, 9, 10, 11]]
     # Shown the true text, the same model makes no mistake at any place.
     truth = torch.tensor([[3, 4, 5, 6, 7, 8, 9, 10]])
-    assert counter(12)(truth)[0].argmax(-1).tolist() == [4, 5, 6, 7, 8, 9, 10, 11]
+    assert counter(12)(Inputs(truth))[0].argmax(-1).tolist() == [4, 5, 6, 7, 8, 9, 10, 11]
 
 
 @pytest.mark.notes("N38", "N40")
@@ -87,7 +88,7 @@ def test_a_repeater_finds_what_it_repeats_in_its_cache() -> None:
 
 def test_a_copier_reads_its_own_source() -> None:
     sources = [[1, 5, 4, 3, 2], [1, 8, 2], [1, 7, 7, 7, 3, 3, 5, 2]]
-    texts = [Text([1], DecodingConfig(**GREEDY), source) for source in sources]
+    texts = [Draft([1], DecodingConfig(**GREEDY), source) for source in sources]
     assert run(copier(9), texts, context=32, slots=2) == [source[1:] for source in sources]
 
 
@@ -96,18 +97,18 @@ def test_a_copier_reads_its_own_source() -> None:
 
 @pytest.mark.notes("N39")
 def test_greedy_takes_the_likeliest_at_every_step() -> None:
-    checkpoint = language_model()
+    bundle = language_model()
     text = greedy(1, 104, 101)
-    (ids,) = run(checkpoint.module, [text])
+    (ids,) = run(bundle.module, [text])
     for i, token in enumerate(ids):
-        Z = next_logits(checkpoint, [1, 104, 101, *ids[:i]])
+        Z = next_logits(bundle, [1, 104, 101, *ids[:i]])
         assert Z[token] >= Z.max() - 1e-3
 
 
 @pytest.mark.notes("N39")
 def test_sampling_follows_the_distribution() -> None:
     model, n = opinions(5), 4000
-    texts = [Text([1], DecodingConfig(temperature=1.0, max_tokens=1, seed=seed)) for seed in range(n)]
+    texts = [Draft([1], DecodingConfig(temperature=1.0, max_tokens=1, seed=seed)) for seed in range(n)]
     first = torch.tensor(run(model, texts, slots=512))[:, 0]
     P = torch.softmax(torch.tensor(model.scores((1,), ()), dtype=torch.double), -1)
     assert chisquare(torch.bincount(first, minlength=5).numpy(), (P * n).numpy()).pvalue > 0.01
@@ -116,15 +117,15 @@ def test_sampling_follows_the_distribution() -> None:
 def test_a_seed_draws_the_same_whatever_else_is_in_the_batch() -> None:
     """Alone, among many, and joined late: exactly, for a model with exact logits."""
 
-    def text(seed: int) -> Text:
-        return Text([1], DecodingConfig(temperature=1.0, max_tokens=9, seed=seed, top_p=0.95))
+    def text(seed: int) -> Draft:
+        return Draft([1], DecodingConfig(temperature=1.0, max_tokens=9, seed=seed, top_p=0.95))
 
     alone = [run(opinions(), [text(seed)], end=[5])[0] for seed in range(8)]
     assert len({tuple(ids) for ids in alone}) > 4
     assert run(opinions(), [text(seed) for seed in range(8)], end=[5]) == alone
     assert run(opinions(), [text(seed) for seed in range(8)], end=[5], slots=3) == alone
     engine, late = Engine(opinions(), [5], None), text(3)
-    engine.add(Text([2], DecodingConfig(temperature=1.0, max_tokens=20, banned=(5,))))
+    engine.add(Draft([2], DecodingConfig(temperature=1.0, max_tokens=20, banned=(5,))))
     for _ in range(4):
         engine.step()
     engine.add(late)
@@ -134,7 +135,7 @@ def test_a_seed_draws_the_same_whatever_else_is_in_the_batch() -> None:
 
 
 def test_without_a_seed_texts_differ() -> None:
-    texts = [Text([1], DecodingConfig(temperature=1.0, max_tokens=12)) for _ in range(6)]
+    texts = [Draft([1], DecodingConfig(temperature=1.0, max_tokens=12)) for _ in range(6)]
     assert len({tuple(ids) for ids in run(opinions(), texts, end=[])}) > 1
 
 
@@ -155,11 +156,11 @@ def test_every_text_keeps_its_own_rules() -> None:
 
 
 def test_log_probabilities_are_of_the_raw_logits_over_the_whole_vocabulary() -> None:
-    checkpoint = language_model()
+    bundle = language_model()
     text = greedy(1, 110, temperature=0.9, top_k=3, banned=(7,), seed=4, logprobs=5)
-    (ids,) = run(checkpoint.module, [text])
+    (ids,) = run(bundle.module, [text])
     for i, token in enumerate(text.tokens):
-        log_P = torch.log_softmax(next_logits(checkpoint, [1, 110, *ids[:i]]), -1)
+        log_P = torch.log_softmax(next_logits(bundle, [1, 110, *ids[:i]]), -1)
         assert token.logprob == pytest.approx(float(log_P[token.id]), abs=1e-4)
         assert [value for _, value in token.top] == pytest.approx(log_P.topk(5).values.tolist(), abs=1e-4)
         assert [float(log_P[id]) for id, _ in token.top] == pytest.approx(
@@ -192,23 +193,23 @@ def record_projections(module: nn.Module, seen: list[tuple[str, int]]) -> list[A
 
 @pytest.mark.notes("N40")
 def test_a_step_projects_one_token_to_keys_and_values() -> None:
-    checkpoint = language_model()
+    bundle = language_model()
     seen: list[tuple[str, int]] = []
-    hooks = record_projections(checkpoint.module, seen)
+    hooks = record_projections(bundle.module, seen)
     try:
-        run(checkpoint.module, [greedy(1, 5, 6, 7, 8, banned=(END,), max_tokens=6)])
+        run(bundle.module, [greedy(1, 5, 6, 7, 8, banned=(END,), max_tokens=6)])
     finally:
         for hook in hooks:
             hook.remove()
     matrices = {name for name, _ in seen}
-    assert len(matrices) == 2 * checkpoint.config.decoder_blocks
+    assert len(matrices) == 2 * bundle.config.decoder_blocks
     for matrix in matrices:
         assert [tokens for name, tokens in seen if name == matrix] == [5, 1, 1, 1, 1, 1]
 
 
 @pytest.mark.notes("N40")
 def test_a_direct_step_projects_one_token_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    checkpoint = language_model()
+    bundle = language_model()
     seen: list[tuple[str, int]] = []
     rows: list[int] = []
 
@@ -222,14 +223,14 @@ def test_a_direct_step_projects_one_token_too(monkeypatch: pytest.MonkeyPatch) -
         return noted if len(matrices) == 3 else multiply  # queries, keys and values together
 
     monkeypatch.setattr(direct, "product_of", counted)
-    hooks = record_projections(checkpoint.module, seen)
+    hooks = record_projections(bundle.module, seen)
     try:
-        module: Any = checkpoint.module
+        module: Any = bundle.module
         run(direct.stepper_of(module), [greedy(1, 5, 6, 7, 8, banned=(END,), max_tokens=6)])
     finally:
         for hook in hooks:
             hook.remove()
-    blocks = checkpoint.config.decoder_blocks
+    blocks = bundle.config.decoder_blocks
     assert [tokens for _, tokens in seen] == [5] * 2 * blocks  # the prompt, by the model's own step
     assert rows == [1] * 5 * blocks
 
@@ -239,21 +240,21 @@ def test_a_direct_step_projects_one_token_too(monkeypatch: pytest.MonkeyPatch) -
     "changes", [{}, {"window": 5}, {"positions": "alibi", "h_kv": 1}, {"positions": "learned"}]
 )
 def test_cached_equals_uncached(changes: dict[str, Any]) -> None:
-    checkpoint = language_model(**changes)
+    bundle = language_model(**changes)
     prompts = [[1], [1, 60, 61, 62], [1, *range(80, 90)]]
     texts = [greedy(*prompt, banned=(END,), max_tokens=20) for prompt in prompts]
-    for prompt, ids in zip(prompts, run(checkpoint.module, texts, context=48), strict=True):
+    for prompt, ids in zip(prompts, run(bundle.module, texts, context=48), strict=True):
         uncached: list[int] = []
         while len(uncached) < 20:
-            Z = next_logits(checkpoint, prompt + uncached)
+            Z = next_logits(bundle, prompt + uncached)
             Z[END] = -torch.inf
             uncached.append(int(Z.argmax()))
-        assert_same_or_tied(checkpoint, prompt, ids, uncached)
+        assert_same_or_tied(bundle, prompt, ids, uncached)
 
 
 def test_a_long_text_takes_memory_as_it_grows() -> None:
-    checkpoint = language_model(context=None)
-    engine, text = engine_of(checkpoint, [], None), greedy(1, 9, max_tokens=1 << 20)
+    bundle = language_model(context=None)
+    engine, text = engine_of(bundle, [], None), greedy(1, 9, max_tokens=1 << 20)
     engine.add(text)
     engine.step()
     state: Any = engine.state
@@ -263,7 +264,7 @@ def test_a_long_text_takes_memory_as_it_grows() -> None:
         engine.step()
     assert first < state.cache.bytes <= 4 * first
     assert_same_or_tied(
-        checkpoint, [1, 9], text.ids[-1:], [int(next_logits(checkpoint, [1, 9, *text.ids[:-1]]).argmax())]
+        bundle, [1, 9], text.ids[-1:], [int(next_logits(bundle, [1, 9, *text.ids[:-1]]).argmax())]
     )
 
 
@@ -285,7 +286,7 @@ WRITERS = {
 }
 
 
-def some_texts(checkpoint: Checkpoint, count: int, **changes: Any) -> list[Text]:
+def some_texts(bundle: Bundle, count: int, **changes: Any) -> list[Draft]:
     """Texts of many lengths, with sources where the model needs them."""
     draws = random.Random(7)
 
@@ -295,32 +296,32 @@ def some_texts(checkpoint: Checkpoint, count: int, **changes: Any) -> list[Text]
     texts = []
     for seed in range(count):
         values = {**GREEDY, "max_tokens": draws.randint(1, 20), "seed": seed, **changes}
-        translates = checkpoint.config.shape == "encoder-decoder"
+        translates = bundle.config.shape == "encoder-decoder"
         prompt, source = [1, *ids(0 if translates else 20)], [1, *ids(20), END] if translates else None
-        texts.append(Text(prompt, DecodingConfig(**values), source))
+        texts.append(Draft(prompt, DecodingConfig(**values), source))
     return texts
 
 
-def alone(checkpoint: Checkpoint, texts: list[Text]) -> list[list[int]]:
+def alone(bundle: Bundle, texts: list[Draft]) -> list[list[int]]:
     """What every text is when nothing stands beside it."""
-    same = [Text(text.prompt, text.settings, text.source) for text in texts]
-    return [run(checkpoint.module, [text], context=48)[0] for text in same]
+    same = [Draft(text.prompt, text.settings, text.source) for text in texts]
+    return [run(bundle.module, [text], context=48)[0] for text in same]
 
 
 @pytest.mark.parametrize("slots", [1, 3, 32])
 @pytest.mark.parametrize("name", WRITERS)
 def test_texts_together_are_the_texts_alone(name: str, slots: int) -> None:
-    checkpoint = WRITERS[name]()
-    texts = some_texts(checkpoint, 9)
-    together = run(checkpoint.module, texts, context=48, slots=slots)
-    for text, ours, theirs in zip(texts, together, alone(checkpoint, texts), strict=True):
-        assert_same_or_tied(checkpoint, text.prompt, ours, theirs, text.source)
+    bundle = WRITERS[name]()
+    texts = some_texts(bundle, 9)
+    together = run(bundle.module, texts, context=48, slots=slots)
+    for text, ours, theirs in zip(texts, together, alone(bundle, texts), strict=True):
+        assert_same_or_tied(bundle, text.prompt, ours, theirs, text.source)
 
 
 def test_drawn_texts_together_are_the_texts_alone() -> None:
-    checkpoint = language_model()
-    texts = some_texts(checkpoint, 9, temperature=0.9, top_p=0.9)
-    assert run(checkpoint.module, texts, context=48, slots=4) == alone(checkpoint, texts)
+    bundle = language_model()
+    texts = some_texts(bundle, 9, temperature=0.9, top_p=0.9)
+    assert run(bundle.module, texts, context=48, slots=4) == alone(bundle, texts)
 
 
 @pytest.mark.parametrize("name", ["plain", "window learned", "translator"])
@@ -331,10 +332,10 @@ def test_drawn_texts_together_are_the_texts_alone() -> None:
     slots=st.integers(1, 6),
 )
 def test_rows_join_and_leave_in_any_order(name: str, joins: list[int], stops: list[int], slots: int) -> None:
-    """Text i is added before step joins[i], and stopped from outside after stops[i] tokens."""
-    checkpoint = WRITERS[name]()
-    texts = some_texts(checkpoint, 8, max_tokens=12)
-    engine = engine_of(checkpoint, [END], 48, slots)
+    """Draft i is added before step joins[i], and stopped from outside after stops[i] tokens."""
+    bundle = WRITERS[name]()
+    texts = some_texts(bundle, 8, max_tokens=12)
+    engine = engine_of(bundle, [END], 48, slots)
     step = 0
     while step <= max(joins) or engine.is_busy:
         for text, join in zip(texts, joins, strict=True):
@@ -347,13 +348,13 @@ def test_rows_join_and_leave_in_any_order(name: str, joins: list[int], stops: li
         step += 1
     for text, stop, whole in zip(texts, stops, expected_alone(name), strict=True):
         assert text.reason is not None
-        assert_same_or_tied(checkpoint, text.prompt, text.ids, whole[:stop], text.source)
+        assert_same_or_tied(bundle, text.prompt, text.ids, whole[:stop], text.source)
 
 
 @cache
 def expected_alone(name: str) -> list[list[int]]:
-    checkpoint = WRITERS[name]()
-    return alone(checkpoint, some_texts(checkpoint, 8, max_tokens=12))
+    bundle = WRITERS[name]()
+    return alone(bundle, some_texts(bundle, 8, max_tokens=12))
 
 
 def test_prompts_are_read_together_where_many_wait() -> None:
@@ -400,11 +401,11 @@ def test_another_stepper_can_take_the_models_place() -> None:
             self.steps += 1
             return self.inner.step(tokens, state, counts, last)
 
-    checkpoint = language_model()
-    passing = Passing(checkpoint.module)
+    bundle = language_model()
+    passing = Passing(bundle.module)
     stepper: Stepper[Any] = passing
     text = greedy(1, 9, banned=(END,), max_tokens=7)
-    assert run(stepper, [text]) == run(checkpoint.module, [greedy(1, 9, banned=(END,), max_tokens=7)])
+    assert run(stepper, [text]) == run(bundle.module, [greedy(1, 9, banned=(END,), max_tokens=7)])
     assert passing.steps == 7
 
 
@@ -446,17 +447,17 @@ def test_time_counts_from_the_first_token_not_from_the_queue() -> None:
 
 def test_a_text_that_fills_the_context_is_whole() -> None:
     """Prompt and text together are as long as the context, never longer."""
-    checkpoint = language_model()
+    bundle = language_model()
     text = greedy(1, *range(50, 90), banned=(END,), max_tokens=100)
-    run(checkpoint.module, [text], context=48)
+    run(bundle.module, [text], context=48)
     assert (len(text.prompt) + len(text.ids), text.reason) == (48, "context")
 
 
 @pytest.mark.parametrize(
     ("prompt", "message"),
     [
-        ([], "A prompt of no tokens says nothing"),
-        ([1] * 5, "The prompt has 5 tokens, but the model's context is 5"),
+        ([], "The prompt is empty"),
+        ([1] * 5, "The prompt has 5 tokens, but the model's context of 5 must also fit"),
     ],
 )
 def test_a_prompt_that_cannot_be_gone_on_with_is_refused(prompt: list[int], message: str) -> None:
@@ -467,7 +468,7 @@ def test_a_prompt_that_cannot_be_gone_on_with_is_refused(prompt: list[int], mess
 
 
 def test_a_model_of_no_numbers_is_an_error() -> None:
-    with pytest.raises(CheckpointError, match="logits are not numbers"):
+    with pytest.raises(ModelFolderError, match="logits contain NaN"):
         run(Scripted(lambda text, source: [0.0, float("nan")]), [greedy(1)])
 
 

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from clearhead.checkpoint import Checkpoint
 from clearhead.config.decoding import DecodingConfig
 from clearhead.decoding.generate import Generation, Generator
+from clearhead.decoding.sentences import split_sentences
 from clearhead.errors import ConfigError, InputError
-from clearhead.text.tokenizer import Tokenizer
+from clearhead.model_folder import Bundle
+from clearhead.text.tokenizers.tokenizer import Tokenizer
 from tests.decoding.hand_built import copier
 from tests.decoding.tiny import (
     SENTENCES,
@@ -25,14 +26,14 @@ from tests.decoding.tiny import (
 GREEDY: dict[str, Any] = {"temperature": 0.0, "beam": 1}
 
 
-def write(checkpoint: Checkpoint, *texts: str, slots: int = 32, **settings: Any) -> list[Generation]:
+def write(bundle: Bundle, *texts: str, slots: int = 32, **settings: Any) -> list[Generation]:
     """The best generation of every text."""
-    found = Generator(checkpoint, slots=slots).write(texts, DecodingConfig(**settings))
+    found = Generator(bundle, slots=slots).write(texts, DecodingConfig(**settings))
     return [best[0] for best in found]
 
 
-def joined(checkpoint: Checkpoint, text: str, **settings: Any) -> tuple[str, list[str]]:
-    pieces = [piece.text for piece in Generator(checkpoint).stream(text, DecodingConfig(**settings))]
+def joined(bundle: Bundle, text: str, **settings: Any) -> tuple[str, list[str]]:
+    pieces = [piece.text for piece in Generator(bundle).stream(text, DecodingConfig(**settings))]
     return "".join(pieces), pieces
 
 
@@ -148,15 +149,15 @@ def test_the_end_token_is_in_the_tokens_and_not_in_the_text() -> None:
 @pytest.mark.parametrize("slots", [2, 32])
 @pytest.mark.parametrize("beam", [1, 3])
 def test_a_list_keeps_its_order_and_every_text_is_as_alone(beam: int, slots: int) -> None:
-    checkpoint = translator()
+    bundle = translator()
     texts = ["the red ball", "he", "my dog wanted to see the red ball", "", "a cat", "he is old", "  "]
     settings: dict[str, Any] = {"beam": beam, "temperature": 0.0, "max_tokens": 12}
-    together = write(checkpoint, *texts, slots=slots, **settings)
+    together = write(bundle, *texts, slots=slots, **settings)
     for text, found in zip(texts, together, strict=True):
-        (single,) = write(checkpoint, text, **settings)
-        source = Generator(checkpoint).task(text).source
+        (single,) = write(bundle, text, **settings)
+        source = Generator(bundle).prompt(text).source
         if beam == 1 and source:
-            assert_same_or_tied(checkpoint, [1], found.tokens, single.tokens, source)
+            assert_same_or_tied(bundle, [1], found.tokens, single.tokens, source)
         else:
             assert (found.text, found.reason) == (single.text, single.reason)
 
@@ -168,17 +169,17 @@ def test_no_texts_give_no_texts() -> None:
 
 def test_a_copier_translates_words_to_themselves() -> None:
     words = tokenizer("word")
-    checkpoint = Checkpoint(copier(words.size, context=40), words)
-    assert [found.text for found in write(checkpoint, *SENTENCES)] == SENTENCES  # by a beam of five
-    assert [found.text for found in write(checkpoint, *SENTENCES, beam=1)] == SENTENCES
-    assert [found.text for found in write(checkpoint, *SENTENCES, temperature=0.3, seed=1)] == SENTENCES
+    bundle = Bundle(copier(words.size, context=40), words)
+    assert [found.text for found in write(bundle, *SENTENCES)] == SENTENCES  # by a beam of five
+    assert [found.text for found in write(bundle, *SENTENCES, beam=1)] == SENTENCES
+    assert [found.text for found in write(bundle, *SENTENCES, temperature=0.3, seed=1)] == SENTENCES
 
 
 def test_source_and_target_may_have_tokenizers_of_their_own() -> None:
     words, letters = tokenizer("word"), tokenizer("byte")
     module = random_model("encoder-decoder", "word", source_vocabulary=letters.size).module
-    generator = Generator(Checkpoint(module, words, source_tokenizer=letters))
-    assert generator.task("he is").source == letters.encode("he is", begin=True, end=True)
+    generator = Generator(Bundle(module, words, source_tokenizer=letters))
+    assert generator.prompt("he is").source == letters.encode("he is", begin=True, end=True)
     (best,) = generator.write(["he is"], DecodingConfig(max_tokens=4))[0]
     assert best.text == words.decode([token for token in best.tokens if token != 2])
 
@@ -209,29 +210,29 @@ def test_a_language_model_draws_and_a_translator_searches(
 
 
 def test_a_beam_of_one_is_greedy() -> None:
-    checkpoint = translator()
-    greedy = write(checkpoint, *SENTENCES, temperature=0.0, beam=1, max_tokens=15)
+    bundle = translator()
+    greedy = write(bundle, *SENTENCES, temperature=0.0, beam=1, max_tokens=15)
     for text, one, many in zip(
         SENTENCES,
         greedy,
-        write(checkpoint, *SENTENCES, beam=1, max_tokens=15, length_penalty=3.0),
+        write(bundle, *SENTENCES, beam=1, max_tokens=15, length_penalty=3.0),
         strict=True,
     ):
         assert one == many
         assert_same_or_tied(
-            checkpoint,
+            bundle,
             [1],
             one.tokens,
-            argmaxes(checkpoint, text, len(one.tokens)),
-            Generator(checkpoint).task(text).source,
+            argmaxes(bundle, text, len(one.tokens)),
+            Generator(bundle).prompt(text).source,
         )
 
 
-def argmaxes(checkpoint: Checkpoint, text: str, count: int) -> list[int]:
-    source = Generator(checkpoint).task(text).source
+def argmaxes(bundle: Bundle, text: str, count: int) -> list[int]:
+    source = Generator(bundle).prompt(text).source
     ids: list[int] = []
     for _ in range(count):
-        ids.append(int(next_logits(checkpoint, [1, *ids], source).argmax()))
+        ids.append(int(next_logits(bundle, [1, *ids], source).argmax()))
     return ids
 
 
@@ -247,7 +248,7 @@ def test_the_n_best_of_a_beam() -> None:
 
 
 def test_an_empty_prompt_begins_from_nothing() -> None:
-    assert Generator(language_model()).task("").prompt == [1]
+    assert Generator(language_model()).prompt("").ids == [1]
     assert write(language_model(), "", **GREEDY, max_tokens=4)[0].tokens
 
 
@@ -261,22 +262,71 @@ def test_an_empty_source_is_translated_to_nothing(text: str, beam: int) -> None:
     assert joined(translator(), text, beam=beam)[0] == ""
 
 
-def test_a_prompt_longer_than_the_context_is_refused_with_its_length() -> None:
+def test_a_prompt_longer_than_a_table_of_positions_is_refused_with_its_length() -> None:
+    model = language_model(positions="learned")
     fits = "x" * 46  # with the beginning token and one new token: 48
-    assert len(write(language_model(), fits, **GREEDY)[0].tokens) == 1
+    assert len(write(model, fits, **GREEDY)[0].tokens) == 1
     with pytest.raises(InputError) as caught:
-        write(language_model(), fits + "x", **GREEDY)
+        write(model, fits + "x", **GREEDY)
     assert str(caught.value) == (
         "The prompt has 47 tokens, but this model has room for 46 of them (context 48).\n"
-        "Shorten the prompt or split it; nothing is cut off silently."
+        "Shorten the prompt or split it; nothing is truncated silently."
     )
 
 
-def test_a_source_longer_than_the_context_is_refused_with_its_length() -> None:
+def test_a_source_longer_than_a_table_of_positions_is_refused_with_its_length() -> None:
+    model = translator(positions="learned")
     fits = "x" * 46  # with the beginning and the end token: 48
-    write(translator(), fits, max_tokens=2)
+    write(model, fits, max_tokens=2)
     with pytest.raises(InputError, match=r"The source has 47 tokens, .* room for 46 of them \(context 48\)"):
-        write(translator(), fits + "x")
+        write(model, fits + "x")
+
+
+@pytest.mark.parametrize("positions", ["rotary", "alibi", "relative", "sinusoidal", "none"])
+@pytest.mark.parametrize("beam", [1, 3])
+def test_without_a_table_of_positions_longer_texts_are_read_with_one_warning(
+    positions: str, beam: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = DecodingConfig(max_tokens=70, min_tokens=70, beam=beam, temperature=0)
+    for bundle, text in (
+        (language_model(positions=positions), "x" * 60),
+        (translator(positions=positions), "x" * 60),
+    ):
+        caplog.clear()
+        generator = Generator(bundle)
+        fits, first, second = generator.write(["x" * 20, text, text], settings)
+        assert len(fits[0].tokens) <= 48  # the context is still where a text ends, if it leaves enough room
+        assert len(first[0].tokens) > 48
+        assert first[0].tokens == second[0].tokens
+        (record,) = caplog.records
+        assert "has 6" in record.message
+        assert "trained on at most 48: the result may be poor" in record.message
+
+
+def test_a_source_longer_than_the_context_is_translated_by_its_sentences() -> None:
+    text = f"{SENTENCES[0]}. The boy is happy!  Is she old?"
+    sentences = [sentence for sentence, _ in split_sentences(text)]
+    generator, settings = Generator(translator()), DecodingConfig(max_tokens=9, n_best=2, beam=3)
+    assert len(sentences) == 3
+    assert generator.prompt(sentences[1]).parts == ()
+    (found,), alone = generator.write([text], settings), generator.write(sentences, settings)
+    for rank in range(2):
+        first, second, third = (each[rank] for each in alone)
+        assert found[rank].text == f"{first.text} {second.text}  {third.text}"
+        assert found[rank].tokens == first.tokens + second.tokens + third.tokens
+        assert len(found[rank].logprobs) == len(found[rank].tokens)
+    assert found[0].score is not None
+    assert joined(translator(), text, max_tokens=9)[0] == write(translator(), text, max_tokens=9)[0].text
+
+
+def test_sentences_are_split_or_not_as_asked() -> None:
+    generator, short, long = (
+        Generator(translator()),
+        "The cat. The dog.",
+        f"{SENTENCES[0]}. {SENTENCES[1].title()}.",
+    )
+    assert [len(generator.prompt(short, split).parts) for split in (None, True, False)] == [0, 2, 0]
+    assert [len(generator.prompt(long, split).parts) for split in (None, True, False)] == [2, 2, 0]
 
 
 @pytest.mark.parametrize("kind", ["byte", "bpe", "word", "unigram", "character"])
@@ -285,19 +335,19 @@ def test_a_prompt_of_a_megabyte_is_refused_soon(kind: str, unit: str) -> None:
     text = unit * (1_000_000 // len(unit.encode()))
     start = time.monotonic()
     if kind == "word" and unit == "x":  # one word of a million letters is one unknown word
-        assert len(Generator(language_model(kind)).task(text).prompt) == 2
+        assert len(Generator(language_model(kind)).prompt(text).ids) == 2
     else:
-        with pytest.raises(InputError, match="nothing is cut off silently"):
-            Generator(language_model(kind)).task(text)
+        with pytest.raises(InputError, match="nothing is truncated silently"):
+            Generator(language_model(kind)).prompt(text)
     assert time.monotonic() - start < 30
 
 
 def test_a_character_that_is_not_known_becomes_the_unknown_token() -> None:
     words = tokenizer("word")
-    prompt = Generator(language_model("word")).task("the Ωmega ball").prompt
+    prompt = Generator(language_model("word")).prompt("the Ωmega ball").ids
     assert prompt == [1, *words.encode("the"), words.specials.unknown, *words.encode("ball")]
     for kind in ("byte", "bpe", "unigram", "character"):  # kinds without unknowns read it as its bytes
-        assert tokenizer(kind).decode(Generator(language_model(kind)).task("Ω").prompt) == "Ω"
+        assert tokenizer(kind).decode(Generator(language_model(kind)).prompt("Ω").ids) == "Ω"
 
 
 def test_half_a_character_is_refused() -> None:
@@ -307,14 +357,14 @@ def test_half_a_character_is_refused() -> None:
 
 def test_an_encoder_writes_nothing() -> None:
     with pytest.raises(
-        InputError, match=r"shape 'encoder' with head 'classifier' writes no text.\nUse a language"
+        InputError, match=r"shape 'encoder' with head 'classifier' does not generate text.\nUse a language"
     ):
         Generator(classifier())
 
 
 def test_a_model_without_a_tokenizer_meets_no_text() -> None:
     with pytest.raises(InputError, match=r"no tokenizer.json, so the model can read ids but no text"):
-        Generator(Checkpoint(language_model().module))
+        Generator(Bundle(language_model().module))
 
 
 def test_ids_of_another_vocabulary_are_refused_at_the_border() -> None:
@@ -332,6 +382,6 @@ def test_everything_banned_is_an_error() -> None:
 def test_ids_without_a_token_are_no_text() -> None:
     """A vocabulary larger than the tokenizer's, as in many models of other projects."""
     words: Tokenizer = tokenizer("byte")
-    checkpoint = random_model("decoder", vocabulary=words.size + 7)
-    (found,) = write(checkpoint, "x", forced=(words.size + 3, *words.encode("ab")), max_tokens=3)
+    bundle = random_model("decoder", vocabulary=words.size + 7)
+    (found,) = write(bundle, "x", forced=(words.size + 3, *words.encode("ab")), max_tokens=3)
     assert found.text == "ab"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.decoding import lines
-from clearhead.decoding.lines import as_they_come, cut, escape, in_groups, results, whole_lines
+from clearhead.decoding.lines import as_they_come, escape, in_groups, results, truncate, whole_lines
 from clearhead.errors import InputError
 
 
@@ -166,7 +166,7 @@ def test_whole_lines_are_kept_and_half_a_line_is_not(
     found, size = whole_lines(path)
     assert (found, size) == (count, len(kept.encode()))
     assert path.read_bytes() == content.encode()  # looking changes nothing
-    cut(path, size)
+    truncate(path, size)
     assert path.read_bytes() == kept.encode()
 
 

@@ -1,18 +1,20 @@
 """What a model reads: classes and vectors of texts, in batches of like length."""
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
-from clearhead.checkpoint import Checkpoint
 from clearhead.decoding import read
 from clearhead.decoding.read import Reader
-from clearhead.errors import CheckpointError, InputError
+from clearhead.errors import InputError, ModelFolderError
+from clearhead.model_folder import Bundle, Calibration
+from clearhead.models.inputs import Inputs
 from tests.decoding.tiny import SENTENCES, classifier, language_model, random_model, tokenizer, translator
 
-TEXTS = [*SENTENCES, "he", "", "the the the"]
+TEXTS = [*SENTENCES, "he", "the the the"]
 
 
 def rows(reader: Reader, texts: list[str]) -> list[list[int]]:
@@ -20,11 +22,11 @@ def rows(reader: Reader, texts: list[str]) -> list[list[int]]:
 
 
 def test_a_class_is_the_likeliest_and_probabilities_are_of_all_classes() -> None:
-    checkpoint = classifier()
-    reader = Reader(checkpoint)
+    bundle = classifier()
+    reader = Reader(bundle)
     for text, found in zip(TEXTS, reader.classify(rows(reader, TEXTS)), strict=True):
         with torch.no_grad():
-            P = torch.softmax(checkpoint.module(torch.tensor([reader.ids(text)]))[0], -1)
+            P = torch.softmax(bundle.module(Inputs(torch.tensor([reader.ids(text)])))[0], -1)
         assert list(found.probabilities) == ["bad", "good", "so-so"]
         assert list(found.probabilities.values()) == pytest.approx(P.tolist(), abs=1e-5)
         assert found.label == ["bad", "good", "so-so"][int(P.argmax())]
@@ -32,8 +34,8 @@ def test_a_class_is_the_likeliest_and_probabilities_are_of_all_classes() -> None
 
 
 def test_classes_without_names_have_numbers() -> None:
-    checkpoint = random_model("encoder", "word", head="classifier", classes=4)
-    (found,) = Reader(checkpoint).classify([[1, 7, 2]])
+    bundle = random_model("encoder", "word", head="classifier", classes=4)
+    (found,) = Reader(bundle).classify([[1, 7, 2]])
     assert list(found.probabilities) == ["0", "1", "2", "3"]
 
 
@@ -50,15 +52,15 @@ READERS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", READERS)
 def test_vectors_are_pooled_over_the_real_tokens_of_each_text(name: str) -> None:
-    checkpoint = READERS[name]()
-    reader = Reader(checkpoint)
+    bundle = READERS[name]()
+    reader = Reader(bundle)
     E = reader.embed(rows(reader, TEXTS))
     width = 36 if name == "translator wide" else 24
     assert (E.shape, E.dtype) == ((len(TEXTS), width), torch.float32)
     for text, vector in zip(TEXTS, E, strict=True):
         with torch.no_grad():
-            X = reader.vectors(torch.tensor([reader.ids(text)]), None)[0]
-        pooled = {"first": X[0], "last": X[-1], "mean": X.mean(0)}[checkpoint.config.pool]
+            X = bundle.module.encode(torch.tensor([reader.ids(text)]))[0]
+        pooled = {"first": X[0], "last": X[-1], "mean": X.mean(0)}[bundle.config.pool]
         torch.testing.assert_close(vector, pooled, atol=1e-4, rtol=1e-4)
 
 
@@ -91,9 +93,36 @@ def test_texts_are_framed_as_in_training() -> None:
     assert Reader(decides).ids("he is") == [1, *words, 2]
 
 
-def test_an_empty_text_is_its_beginning_and_end() -> None:
-    assert Reader(classifier()).ids("") == [1, 2]
-    assert Reader(language_model()).ids("") == [1]
+@pytest.mark.parametrize("text", ["", " ", "\n\t \u3000"])
+def test_a_text_without_anything_to_read_is_rejected(text: str) -> None:
+    for bundle in (classifier(), language_model(), translator("word")):
+        with pytest.raises(InputError, match=r"The text is empty: there is nothing to read.\nGive a text."):
+            Reader(bundle).ids(text)
+
+
+def test_a_classification_says_how_much_of_its_text_is_unknown() -> None:
+    reader = Reader(classifier())
+    texts = ["the he", "the zyx", "zyx", "the he is zyx"]
+    found = reader.classify(rows(reader, texts))
+    assert [one.unknown for one in found] == [0, 0.5, 1, 0.25]
+    assert [one.is_mostly_unknown for one in found] == [False, True, True, False]
+    knows_everything = Reader(random_model("encoder", "byte", head="classifier", classes=2))
+    (one,) = knows_everything.classify(rows(knows_everything, ["zyx"]))
+    assert (one.unknown, one.is_mostly_unknown) == (None, False)
+
+
+def test_a_temperature_changes_probabilities_but_neither_classes_nor_logits() -> None:
+    plain = classifier()
+    hot = replace(plain, calibration=Calibration(temperature=3.0, examples=7))
+    texts = rows(Reader(plain), TEXTS)
+    for ids, before, after in zip(
+        texts, Reader(plain).classify(texts), Reader(hot).classify(texts), strict=True
+    ):
+        with torch.no_grad():
+            P = torch.softmax(hot.module(Inputs(torch.tensor([ids])))[0] / 3, -1)
+        assert list(after.probabilities.values()) == pytest.approx(P.tolist(), abs=1e-5)
+        assert after.label == before.label
+        assert after.probabilities[after.label] < before.probabilities[before.label]
 
 
 def test_batches_are_where_the_model_is() -> None:
@@ -106,41 +135,54 @@ def test_batches_are_where_the_model_is() -> None:
         assert {tokens.device.type, counts.device.type} == {"meta"}
 
 
-def test_a_text_longer_than_the_context_is_refused_with_its_length() -> None:
-    fits = "the " * 46
-    assert len(Reader(classifier()).ids(fits)) == 48
+def test_a_text_longer_than_the_context_is_read_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    reader, text = Reader(classifier()), "the " * 46
+    rows = [reader.ids(text), reader.ids(text + "cat"), reader.ids(text + "cat cat")]
+    assert [len(row) for row in rows] == [48, 49, 50]
+    (record,) = caplog.records
+    assert "the text has 49 tokens, but the model was trained on at most 48" in record.message
+    assert len(reader.classify(rows)) == 3
+    with pytest.raises(
+        InputError, match=r"The text has 250002 tokens, but this model can read 4096 \(context 48\)"
+    ):
+        reader.ids("the " * 250_000)
+
+
+def test_a_text_longer_than_a_table_of_positions_is_refused_with_its_length() -> None:
+    fits, table = "the " * 46, classifier(positions="learned")
+    assert len(Reader(table).ids(fits)) == 48
     with pytest.raises(InputError) as caught:
-        Reader(classifier()).ids(fits + "the")
+        Reader(table).ids(fits + "the")
     assert str(caught.value) == (
-        "The text has 49 tokens, but the model's context is 48.\n"
-        "Shorten it or split it, or ask for its beginning alone: --cut (in Python cut=True). Nothing is cut off "
+        "The text has 49 tokens, but this model can read 48 (context 48).\n"
+        "Shorten it or split it, or read only its beginning: --cut (in Python cut=True). Nothing is truncated "
         "silently."
     )
     assert Reader(classifier()).ids(fits + "he is", cut=True) == Reader(classifier()).ids(fits)
     with pytest.raises(InputError, match="The text has 250002 tokens"):
-        Reader(classifier()).ids("the " * 250_000)
+        Reader(table).ids("the " * 250_000)
 
 
 @pytest.mark.parametrize("name", ["encoder mean", "decoder", "translator"])
 def test_a_model_without_classes_says_so(name: str) -> None:
-    with pytest.raises(InputError, match=r"so it knows no classes.\nTrain one with task = 'classify'"):
+    with pytest.raises(InputError, match=r"so it has no classes.\nTrain one with task = 'classify'"):
         Reader(READERS[name]()).classify([[1, 2]])
 
 
 def test_a_model_without_a_tokenizer_meets_no_text() -> None:
     with pytest.raises(InputError, match="no tokenizer"):
-        Reader(Checkpoint(classifier().module))
+        Reader(Bundle(classifier().module))
 
 
 def test_weights_that_are_no_numbers_are_an_error() -> None:
-    checkpoint = random_model("encoder", "word", head="classifier", classes=2)
-    reader = Reader(checkpoint)
+    bundle = random_model("encoder", "word", head="classifier", classes=2)
+    reader = Reader(bundle)
     with torch.no_grad():
-        checkpoint.module.get_parameter("head.out.weight")[0, 0] = torch.nan
-    with pytest.raises(CheckpointError, match=r"not all numbers.\nIts weights are damaged"):
+        bundle.module.get_parameter("head.out.weight")[0, 0] = torch.nan
+    with pytest.raises(ModelFolderError, match=r"contains NaN or infinity.\nIts weights are damaged"):
         reader.classify([[1, 7, 2]])
     assert reader.embed([[1, 7, 2]]).isfinite().all()  # the head is not asked
     with torch.no_grad():
-        checkpoint.module.get_parameter("encoder.tokens.weight")[7] = torch.inf
-    with pytest.raises(CheckpointError, match="not all numbers"):
+        bundle.module.get_parameter("encoder.tokens.weight")[7] = torch.inf
+    with pytest.raises(ModelFolderError, match="contains NaN or infinity"):
         reader.embed([[1, 7, 2]])

@@ -13,7 +13,7 @@ from torch import Tensor
 from clearhead.config.decoding import DecodingConfig
 from clearhead.decoding import sampling
 from clearhead.decoding.sampling import constrain, draw, likeliest, log_probabilities, narrow, number
-from clearhead.errors import CheckpointError, InputError
+from clearhead.errors import InputError, ModelFolderError
 
 INF = math.inf
 
@@ -269,7 +269,7 @@ def test_log_probabilities_are_those_of_the_raw_logits() -> None:
 def test_logits_that_are_no_numbers_are_an_error(value: float) -> None:
     Z = torch.zeros(2, 50)
     Z[1, 33] = value
-    with pytest.raises(CheckpointError, match="logits are not numbers"):
+    with pytest.raises(ModelFolderError, match="logits contain NaN"):
         log_probabilities(Z)
 
 

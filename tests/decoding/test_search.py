@@ -9,12 +9,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clearhead.checkpoint import Checkpoint
 from clearhead.config.decoding import DecodingConfig
-from clearhead.decoding.engine import Engine, Text
+from clearhead.decoding.engine import Draft, Engine
 from clearhead.decoding.search import Beam, Beginning, Hypothesis, beam_search
-from clearhead.errors import CheckpointError, InputError
-from clearhead.models.decoder import Decoder
+from clearhead.errors import InputError, ModelFolderError
+from clearhead.model_folder import Bundle
+from clearhead.models.transformer.decoder import Decoder
 from tests.decoding.hand_built import SURE, Scripted, copier, scripted
 from tests.decoding.tiny import language_model, next_logits, translator
 
@@ -52,9 +52,9 @@ def every_text(model: Scripted, prompt: list[int], longest: int) -> list[tuple[l
     return done
 
 
-def writer(checkpoint: Checkpoint) -> Decoder:
-    assert isinstance(checkpoint.module, Decoder)
-    return checkpoint.module
+def writer(bundle: Bundle) -> Decoder:
+    assert isinstance(bundle.module, Decoder)
+    return bundle.module
 
 
 def search(model: Any, prompt: list[int], **changes: Any) -> list[Hypothesis]:
@@ -150,15 +150,15 @@ def test_a_copier_copies(beam: int) -> None:
 
 @pytest.mark.parametrize("beam", [2, 5])
 def test_scores_are_those_of_the_whole_text_in_one_pass(beam: int) -> None:
-    checkpoint = translator()
+    bundle = translator()
     sources = [[1, 40, 41, 50, 2], [1, 70, 2], [1, 99, 98, 97, 96, 95, 94, 2]]
     settings = DecodingConfig(beam=beam, n_best=beam, max_tokens=9)
     for source, found in zip(
-        sources, beam_search(writer(checkpoint), [[1]] * 3, settings, [2], 48, sources), strict=True
+        sources, beam_search(writer(bundle), [[1]] * 3, settings, [2], 48, sources), strict=True
     ):
         for hypothesis in found:
             logprobs = [
-                float(torch.log_softmax(next_logits(checkpoint, [1, *hypothesis.ids[:i]], source), -1)[token])
+                float(torch.log_softmax(next_logits(bundle, [1, *hypothesis.ids[:i]], source), -1)[token])
                 for i, token in enumerate(hypothesis.ids)
             ]
             assert hypothesis.logprobs == pytest.approx(logprobs, abs=1e-3)
@@ -206,7 +206,7 @@ def test_a_greedy_beam_follows_the_rules_as_greedy_does() -> None:
     }
     for seed in range(20):
         engine = Engine(table(seed), [END], None)
-        text = Text([1], DecodingConfig(temperature=0.0, max_tokens=7, **settings))
+        text = Draft([1], DecodingConfig(temperature=0.0, max_tokens=7, **settings))
         engine.add(text)
         while engine.is_busy:
             engine.step()
@@ -227,7 +227,9 @@ def test_the_context_limits_a_search_and_is_the_reason() -> None:
 
 
 def test_a_prompt_that_fills_the_context_is_refused() -> None:
-    with pytest.raises(InputError, match="The prompt has 5 tokens, but the model's context is 5"):
+    with pytest.raises(
+        InputError, match="The prompt has 5 tokens, but the model's context of 5 must also fit"
+    ):
         beam_search(table(1), [[1] * 5], DecodingConfig(beam=2), [END], context=5)
 
 
@@ -263,7 +265,7 @@ def test_of_equal_texts_the_smaller_ids_come_first() -> None:
 
 
 def test_a_model_of_no_numbers_is_an_error() -> None:
-    with pytest.raises(CheckpointError, match="logits are not numbers"):
+    with pytest.raises(ModelFolderError, match="logits contain NaN"):
         search(Scripted(lambda text, source: [float("nan")] * VOCABULARY), [1], beam=2)
 
 
@@ -275,15 +277,13 @@ def test_a_search_reads_each_token_once() -> None:
 
 
 def test_a_window_model_is_searched_past_its_window() -> None:
-    checkpoint = language_model(window=4)
+    bundle = language_model(window=4)
     settings = DecodingConfig(beam=3, n_best=3, max_tokens=14)
     prompts = [[1, 60, 61], [1, 70, 71, 72, 73, 74, 75, 76]]
-    for prompt, found in zip(
-        prompts, beam_search(writer(checkpoint), prompts, settings, [2], 48), strict=True
-    ):
+    for prompt, found in zip(prompts, beam_search(writer(bundle), prompts, settings, [2], 48), strict=True):
         for hypothesis in found:
             total = sum(
-                float(torch.log_softmax(next_logits(checkpoint, prompt + hypothesis.ids[:i]), -1)[token])
+                float(torch.log_softmax(next_logits(bundle, prompt + hypothesis.ids[:i]), -1)[token])
                 for i, token in enumerate(hypothesis.ids)
             )
             assert hypothesis.score == pytest.approx(total / len(hypothesis.ids), abs=1e-3)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from clearhead.config.decoding import DecodingConfig
 from clearhead.decoding.search import Hypothesis, beam_search
-from clearhead.models.decoder import Decoder
+from clearhead.models.transformer.decoder import Decoder
 from tests.exchange.tiny import TOKENS, Pair, pair
 
 START = 0  # of the target, in both families

@@ -6,11 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clearhead.checkpoint import Checkpoint
 from clearhead.config.model import ModelConfig
 from clearhead.config.tokenizer import TokenizerConfig
+from clearhead.model_folder import Bundle
 from clearhead.models.build import build
-from clearhead.text.tokenizer import Tokenizer
+from clearhead.models.inputs import Inputs
+from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 SENTENCES = [
     "my dog wanted to see the red ball",
@@ -27,7 +28,7 @@ def tokenizer(kind: str) -> Tokenizer:
     return Tokenizer.train(SENTENCES * 3, TokenizerConfig(**settings))
 
 
-def random_model(shape: str, kind: str = "byte", seed: int = 1, **settings: Any) -> Checkpoint:
+def random_model(shape: str, kind: str = "byte", seed: int = 1, **settings: Any) -> Bundle:
     """A tiny model of a shape over a tokenizer of a kind, with decided opinions: its logits lie far apart."""
     words = tokenizer(kind)
     sizes = {
@@ -43,38 +44,38 @@ def random_model(shape: str, kind: str = "byte", seed: int = 1, **settings: Any)
     with torch.no_grad():
         for weight in module.parameters():
             weight.add_(torch.randn(weight.shape, generator=generator), alpha=0.25)
-    return Checkpoint(module, words)
+    return Bundle(module, words)
 
 
 @cache
-def language_model(kind: str = "byte", **settings: Any) -> Checkpoint:
+def language_model(kind: str = "byte", **settings: Any) -> Bundle:
     """A decoder; the same object for every test, so nobody may change it."""
     return random_model("decoder", kind, **settings)
 
 
 @cache
-def translator(kind: str = "byte", **settings: Any) -> Checkpoint:
+def translator(kind: str = "byte", **settings: Any) -> Bundle:
     """An encoder-decoder."""
     return random_model("encoder-decoder", kind, **settings)
 
 
 @cache
-def classifier(kind: str = "word", **settings: Any) -> Checkpoint:
+def classifier(kind: str = "word", **settings: Any) -> Bundle:
     """An encoder with three classes and their names."""
-    checkpoint = random_model("encoder", kind, 7, head="classifier", classes=3, **settings)
-    checkpoint.labels = ["bad", "good", "so-so"]
-    return checkpoint
+    bundle = random_model("encoder", kind, 7, head="classifier", classes=3, **settings)
+    bundle.labels = ["bad", "good", "so-so"]
+    return bundle
 
 
-def next_logits(checkpoint: Checkpoint, ids: list[int], source: list[int] | None = None) -> Tensor:
+def next_logits(bundle: Bundle, ids: list[int], source: list[int] | None = None) -> Tensor:
     """The logits after some ids by one whole pass, without a cache: (vocabulary,)."""
-    given = (torch.tensor([ids]),) if source is None else (torch.tensor([ids]), torch.tensor([source]))
+    inputs = Inputs(torch.tensor([ids]), source=None if source is None else torch.tensor([source]))
     with torch.no_grad():
-        return checkpoint.module(*given)[0, -1]
+        return bundle.module(inputs)[0, -1]
 
 
 def assert_same_or_tied(
-    checkpoint: Checkpoint,
+    bundle: Bundle,
     prompt: list[int],
     ours: list[int],
     theirs: list[int],
@@ -85,6 +86,6 @@ def assert_same_or_tied(
         return
     place = next((i for i, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), None)
     assert place is not None, f"one text is longer: {ours} and {theirs}"
-    Z = next_logits(checkpoint, prompt + ours[:place], source)
+    Z = next_logits(bundle, prompt + ours[:place], source)
     gap = float((Z[ours[place]] - Z[theirs[place]]).abs())
     assert gap < 2e-4 * max(1.0, float(Z.abs().max())), f"{ours} and {theirs} part at {place}, by {gap}"

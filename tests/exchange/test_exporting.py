@@ -9,22 +9,25 @@ import torch
 import transformers as hf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from clearhead import checkpoint
-from clearhead.checkpoint import Checkpoint
+from clearhead import model_folder
 from clearhead.config.model import ModelConfig
 from clearhead.config.tokenizer import TokenizerConfig
-from clearhead.errors import CheckpointError, ConfigError
+from clearhead.errors import ConfigError, ModelFolderError
 from clearhead.exchange.exporting import export_model
-from clearhead.exchange.expressing import essence, express
+from clearhead.exchange.families.choose_family import choose_family, effective_settings
 from clearhead.exchange.importing import import_model
 from clearhead.exchange.reference import CLASSES
-from clearhead.models.build import Model, build
-from clearhead.models.encoder import Encoder
-from clearhead.text.tokenizer import Tokenizer
+from clearhead.model_folder import Bundle
+from clearhead.models.build import build
+from clearhead.models.inputs import Inputs
+from clearhead.models.model import Model
+from clearhead.models.transformer.encoder import Encoder
+from clearhead.text.tokenizers.tokenizer import Tokenizer
 from tests.exchange.tiny import ALL, TOKENS, pair
-from tests.text.foreign import written
+from tests.text.tokenizers.foreign import written
 
 N, M = 11, 9
 TEXTS = ["The chicken did not cross the road.", "Tengo un coche. ¿Y tú?", "12 words, or 13!"] * 3
@@ -55,19 +58,19 @@ def assert_equal_in_transformers(folder: Path, model: Model) -> None:
     other.config.pad_token_id = 0  # for a batch of a causal classifier
     if config.shape == "encoder-decoder":
         source = ids(M, config.vocabulary_encoder, seed=1)
-        ours, expected = model(tokens, source), other(source, decoder_input_ids=tokens).logits
+        ours, expected = model(Inputs(tokens, source=source)), other(source, decoder_input_ids=tokens).logits
     elif config.head == "none":
         assert isinstance(model, Encoder)
-        ours, expected = model.vectors(tokens), other(tokens).last_hidden_state
+        ours, expected = model.vectors(Inputs(tokens)), other(tokens).last_hidden_state
     else:
-        ours, expected = model(tokens), other(tokens).logits
+        ours, expected = model(Inputs(tokens)), other(tokens).logits
     assert ours.shape == expected.shape
     assert (ours - expected).abs().max() <= 1e-4 * max(1.0, float(expected.abs().max()))
     assert expected.std() > 0.05
 
 
-def assert_same(one: Checkpoint, other: Checkpoint) -> None:
-    assert essence(one.config) == essence(other.config)
+def assert_same(one: Bundle, other: Bundle) -> None:
+    assert effective_settings(one.config) == effective_settings(other.config)
     weights = other.module.state_dict()
     assert all(torch.equal(X, weights[key]) for key, X in one.module.state_dict().items())
 
@@ -75,12 +78,12 @@ def assert_same(one: Checkpoint, other: Checkpoint) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_there_and_back_is_the_identity(name: str, tmp_path: Path) -> None:
     """What came in goes out with the same logits, and comes in again with the same config and the same bits."""
-    checkpoint.save(tmp_path / "ours", Checkpoint(pair(name).ours))
+    model_folder.save(tmp_path / "ours", Bundle(pair(name).ours))
     made = export_model(tmp_path / "ours", tmp_path / "theirs")
     assert not made.added
     assert_equal_in_transformers(tmp_path / "theirs", pair(name).ours)
     import_model(tmp_path / "theirs", tmp_path / "again")
-    assert_same(checkpoint.load(tmp_path / "ours"), checkpoint.load(tmp_path / "again"))
+    assert_same(model_folder.load(tmp_path / "ours"), model_folder.load(tmp_path / "again"))
 
 
 HERE: dict[str, tuple[str, set[str], dict[str, Any]]] = {  # family, what is added, settings
@@ -91,6 +94,8 @@ HERE: dict[str, tuple[str, set[str], dict[str, Any]]] = {  # family, what is add
     "biases of q, k and v": ("qwen2", set(), {"feedforward": "swiglu", "attention_bias": "qkv"}),
     "a window": ("mistral", set(), {"feedforward": "swiglu", "window": 5}),
     "norms of q and k": ("qwen3", set(), {"feedforward": "geglu", "query_key_norm": True, "h_kv": 1}),
+    "the default of train": ("qwen3", set(), {"feedforward": "relu2", "query_key_norm": True}),
+    "relu² with biases": ("llama", set(), {"feedforward": "relu2", "feedforward_bias": True}),
     "GPT without biases": (
         "gpt2",
         {"attention_bias", "feedforward_bias", "norm_bias"},
@@ -145,14 +150,14 @@ def made_here(changes: dict[str, Any]) -> ModelConfig:
 def test_a_model_of_ours_is_written_config(name: str, tmp_path: Path) -> None:
     family, added, changes = HERE[name]
     model = randomised(made_here(changes))
-    checkpoint.save(tmp_path / "ours", Checkpoint(model))
+    model_folder.save(tmp_path / "ours", Bundle(model))
     made = export_model(tmp_path / "ours", tmp_path / "theirs")
     assert (made.family, set(made.added)) == (family, added)
     assert_equal_in_transformers(tmp_path / "theirs", model)
     import_model(tmp_path / "theirs", tmp_path / "again")
-    again = checkpoint.load(tmp_path / "again")
+    again = model_folder.load(tmp_path / "again")
     if not added:
-        assert_same(checkpoint.load(tmp_path / "ours"), again)
+        assert_same(model_folder.load(tmp_path / "ours"), again)
     assert (again.config.pool, again.config.unit_length) == (model.config.pool, model.config.unit_length) or (
         model.config.head != "none"
     )
@@ -164,12 +169,12 @@ def test_a_model_of_ours_is_written_config(name: str, tmp_path: Path) -> None:
         (
             {"positions": "alibi", "feedforward": "swiglu"},
             "llama",
-            ["positions = 'alibi', where llama has 'rotary'"],
+            ["positions = 'alibi', but llama has 'rotary'"],
         ),
         (
             {"similarity": "cosine", "feedforward": "swiglu", "soft_cap": 30.0},
             "llama",
-            ["similarity = 'cosine'", "soft_cap = 30.0, where llama has None"],
+            ["similarity = 'cosine'", "soft_cap = 30.0, but llama has None"],
         ),
         ({"kept_heads": {"decoder.0.self": (0, 2)}, "feedforward": "swiglu"}, "llama", ["kept_heads = "]),
         ({"window": 7, "feedforward": "swiglu", "query_key_norm": True, "d_v": 5}, "qwen3", ["d_v = 5"]),
@@ -181,10 +186,10 @@ def test_what_no_family_has_is_named_with_the_nearest(
     changes: dict[str, Any], family: str, reasons: list[str], tmp_path: Path
 ) -> None:
     model = build(made_here(changes))
-    checkpoint.save(tmp_path / "ours", Checkpoint(model))
+    model_folder.save(tmp_path / "ours", Bundle(model))
     with pytest.raises(ConfigError) as error:
         export_model(tmp_path / "ours", tmp_path / "theirs")
-    assert f"The nearest is {family}; these stand in the way:" in str(error.value)
+    assert f"The nearest is {family}, except for:" in str(error.value)
     for reason in reasons:
         assert f"model.{reason}" in str(error.value)
     assert not (tmp_path / "theirs").exists()
@@ -192,9 +197,24 @@ def test_what_no_family_has_is_named_with_the_nearest(
 
 def test_a_feedforward_that_no_family_has_is_named() -> None:
     with pytest.raises(
-        ConfigError, match=r"nearest is qwen3; .*:\n  model.feedforward = 'relu2', where qwen3 has 'swiglu'$"
+        ConfigError,
+        match=r"nearest is qwen3, except for:\n  model.feedforward = 'relu', but qwen3 has 'relu2'$",
     ):
-        express(made_here({"feedforward": "relu2", "query_key_norm": True}))
+        choose_family(made_here({"feedforward": "relu", "query_key_norm": True}))
+
+
+def test_a_relu_squared_is_a_gate_whose_sides_are_equal(tmp_path: Path) -> None:
+    """relu(a)² = relu(a) · a; if the sides differ, it is another model, and import says so."""
+    model_folder.save(tmp_path / "ours", Bundle(randomised(made_here(HERE["the default of train"][2]))))
+    export_model(tmp_path / "ours", tmp_path / "theirs")
+    path = tmp_path / "theirs" / "model.safetensors"
+    tensors = load_file(path)
+    gate, up = (tensors[f"model.layers.1.mlp.{side}_proj.weight"] for side in ("gate", "up"))
+    assert torch.equal(gate, up)
+    gate += 1
+    save_file(tensors, path, {"format": "pt"})
+    with pytest.raises(ModelFolderError, match="a gate with relu is unsupported"):
+        import_model(tmp_path / "theirs", tmp_path / "again")
 
 
 KINDS = ["bpe", "unigram", "wordpiece", "word", "character", "byte"]
@@ -214,7 +234,7 @@ def test_a_tokenizer_of_ours_is_loaded_and_frames_a_text_as_ours_does(
 ) -> None:
     tokenizer = Tokenizer.train(TEXTS, TokenizerConfig(kind=kind, vocabulary=320))
     model = randomised(made_here(HERE[name][2] | {"vocabulary": tokenizer.size}))
-    checkpoint.save(tmp_path / "ours", Checkpoint(model, tokenizer))
+    model_folder.save(tmp_path / "ours", Bundle(model, tokenizer))
     made = export_model(tmp_path / "ours", tmp_path / "theirs")
     assert (made.family == HERE[name][0]) == (name != "biases of q, k and v")
     other = hf.AutoTokenizer.from_pretrained(tmp_path / "theirs")
@@ -227,7 +247,7 @@ def test_a_tokenizer_of_ours_is_loaded_and_frames_a_text_as_ours_does(
     assert other.pad_token_id == specials.padding
     assert "token_type_ids" not in other("a")
     import_model(tmp_path / "theirs", tmp_path / "again")
-    again = checkpoint.load(tmp_path / "again").tokenizer
+    again = model_folder.load(tmp_path / "again").tokenizer
     assert again is not None
     assert again.specials == specials
     assert again.encode(TEXTS[0]) == tokenizer.encode(TEXTS[0])
@@ -240,7 +260,7 @@ def test_a_tokenizer_that_would_be_made_anew_is_written_for_another_family(
     """For a Qwen 2 `transformers` takes only pieces and merges from tokenizer.json, and cuts words as Qwen does."""
     tokenizer = Tokenizer(written(style))
     changes = HERE["biases of q, k and v"][2] | {"vocabulary": tokenizer.size}
-    checkpoint.save(tmp_path / "ours", Checkpoint(randomised(made_here(changes)), tokenizer))
+    model_folder.save(tmp_path / "ours", Bundle(randomised(made_here(changes)), tokenizer))
     made = export_model(tmp_path / "ours", tmp_path / "theirs")
     assert (made.family, set(made.added)) == {
         "qwen2": ("qwen2", set()),
@@ -256,7 +276,7 @@ def test_two_tokenizers_stand_in_two_folders(tmp_path: Path) -> None:
     target = Tokenizer.train(TEXTS, TokenizerConfig(kind="word", vocabulary=40))
     changes = {"vocabulary": target.size, "source_vocabulary": source.size, "shared": False}
     model = randomised(made_here(HERE["the transformer of 2017"][2] | changes))
-    checkpoint.save(tmp_path / "ours", Checkpoint(model, target, source))
+    model_folder.save(tmp_path / "ours", Bundle(model, target, source))
     export_model(tmp_path / "ours", tmp_path / "theirs")
     frame = [source.specials.begin, *source.encode(TEXTS[0]), source.specials.end]
     assert hf.AutoTokenizer.from_pretrained(tmp_path / "theirs")(TEXTS[0])["input_ids"] == frame
@@ -265,7 +285,7 @@ def test_two_tokenizers_stand_in_two_folders(tmp_path: Path) -> None:
     written_config = hf.AutoConfig.from_pretrained(tmp_path / "theirs")
     assert written_config.decoder_start_token_id == target.specials.begin
     import_model(tmp_path / "theirs", tmp_path / "again")
-    again = checkpoint.load(tmp_path / "again")
+    again = model_folder.load(tmp_path / "again")
     assert again.tokenizer is not None
     assert again.source_tokenizer is not None
     assert again.tokenizer.specials == target.specials
@@ -274,19 +294,19 @@ def test_two_tokenizers_stand_in_two_folders(tmp_path: Path) -> None:
 
 def test_labels_go_along(tmp_path: Path) -> None:
     model = randomised(made_here(HERE["an encoder"][2]))
-    checkpoint.save(tmp_path / "ours", Checkpoint(model, labels=["good", "bad", "neither"]))
+    model_folder.save(tmp_path / "ours", Bundle(model, labels=["good", "bad", "neither"]))
     export_model(tmp_path / "ours", tmp_path / "theirs")
     written_config = hf.AutoConfig.from_pretrained(tmp_path / "theirs")
     assert written_config.id2label == {0: "good", 1: "bad", 2: "neither"}
     import_model(tmp_path / "theirs", tmp_path / "again")
-    assert checkpoint.load(tmp_path / "again").labels == ["good", "bad", "neither"]
+    assert model_folder.load(tmp_path / "again").labels == ["good", "bad", "neither"]
 
 
 def test_nothing_is_written_over(tmp_path: Path) -> None:
-    checkpoint.save(tmp_path / "ours", Checkpoint(pair("gpt2").ours))
-    with pytest.raises(CheckpointError, match="is not an empty folder"):
+    model_folder.save(tmp_path / "ours", Bundle(pair("gpt2").ours))
+    with pytest.raises(ModelFolderError, match="is not an empty folder"):
         export_model(tmp_path / "ours", tmp_path / "ours")
-    assert checkpoint.load(tmp_path / "ours").config == pair("gpt2").ours.config
+    assert model_folder.load(tmp_path / "ours").config == pair("gpt2").ours.config
 
 
 CHANGES: dict[str, list[Any]] = {
@@ -320,11 +340,11 @@ def test_whatever_is_written_computes_the_same_in_transformers(name: str, data: 
     changes = HERE[name][2] | {key: data.draw(st.sampled_from(CHANGES[key])) for key in keys}
     try:
         config = made_here(changes)
-        express(config)
+        choose_family(config)
     except ConfigError:
         return
     with TemporaryDirectory() as folder:
         model = randomised(config)
-        checkpoint.save(f"{folder}/ours", Checkpoint(model))
+        model_folder.save(f"{folder}/ours", Bundle(model))
         export_model(f"{folder}/ours", f"{folder}/theirs")
         assert_equal_in_transformers(Path(folder) / "theirs", model)

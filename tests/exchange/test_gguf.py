@@ -13,21 +13,23 @@ import sentencepiece
 import torch
 from torch import Tensor
 
-from clearhead import checkpoint
-from clearhead.errors import CheckpointError, ConfigError
-from clearhead.exchange import gguf_model
-from clearhead.exchange.gguf_file import read_gguf
-from clearhead.exchange.gguf_model import INNER, OUTER, stretch
+from clearhead import model_folder
+from clearhead.errors import ConfigError, ModelFolderError
+from clearhead.exchange.families import import_gguf
+from clearhead.exchange.families.gguf_names import LLAMA_INNER, LLAMA_OUTER
+from clearhead.exchange.families.import_gguf import llama3_divisors
 from clearhead.exchange.importing import import_model
-from clearhead.exchange.spm import parse
-from clearhead.text.tokenizer import Tokenizer
-from tests.exchange.test_vocabularies import LLAMA, trained
+from clearhead.exchange.tokenizers.read_sentencepiece import parse_sentencepiece
+from clearhead.exchange.weights.read_gguf import read_gguf
+from clearhead.models.inputs import Inputs
+from clearhead.text.tokenizers.tokenizer import Tokenizer
 from tests.exchange.tiny import TOKENS, pair
-from tests.text.foreign import written
+from tests.exchange.tokenizers.test_read_vocabulary import LLAMA, trained
+from tests.text.tokenizers.foreign import written
 
 TYPES = gguf.GGMLQuantizationType
-NAMES = {f"model.layers.{{i}}.{theirs}": f"blk.{{i}}.{ours}" for ours, theirs in INNER.items()}
-NAMES |= {theirs: ours for ours, theirs in OUTER.items()}
+NAMES = {f"model.layers.{{i}}.{theirs}": f"blk.{{i}}.{ours}" for ours, theirs in LLAMA_INNER.items()}
+NAMES |= {theirs: ours for ours, theirs in LLAMA_OUTER.items()}
 
 
 def permuted(W: Tensor, h: int) -> Tensor:
@@ -87,7 +89,7 @@ def write(
 @torch.no_grad()
 def assert_logits(folder: Path, name: str, tolerance: float = 1e-4) -> None:
     tokens = torch.randint(2, TOKENS, (2, 13), generator=torch.Generator().manual_seed(1))
-    ours, theirs = checkpoint.load(folder).module(tokens), pair(name).theirs(tokens).logits
+    ours, theirs = model_folder.load(folder).module(Inputs(tokens)), pair(name).theirs(tokens).logits
     assert (ours - theirs).abs().max() <= tolerance * max(1.0, float(theirs.abs().max()))
 
 
@@ -114,7 +116,7 @@ def test_a_file_gives_their_logits(name: str, architecture: str, more: Any, tmp_
 def test_without_the_right_order_of_rows_the_logits_would_differ(tmp_path: Path) -> None:
     import_model(write(tmp_path / "x.gguf", "llama2", architecture="llama"), tmp_path / "ours")
     loaded, expected = (
-        checkpoint.load(tmp_path / "ours").module.state_dict(),
+        model_folder.load(tmp_path / "ours").module.state_dict(),
         pair("llama2").ours.state_dict(),
     )
     assert all(torch.equal(loaded[key], X) for key, X in expected.items())
@@ -126,7 +128,7 @@ def test_without_the_right_order_of_rows_the_logits_would_differ(tmp_path: Path)
 def test_quantised_files_become_numbers(kind: TYPES, tmp_path: Path) -> None:
     path = write(tmp_path / "x.gguf", "llama-32", kind)
     import_model(path, tmp_path / "ours")
-    weights = checkpoint.load(tmp_path / "ours").module.state_dict()
+    weights = model_folder.load(tmp_path / "ours").module.state_dict()
     gap = {TYPES.F16: 1e-3, TYPES.Q8_0: 0.02, TYPES.Q4_0: 0.2}[kind]
     for key, X in pair("llama-32").ours.state_dict().items():
         assert (weights[key] - X).abs().max() <= gap * float(X.abs().max()), key
@@ -135,7 +137,7 @@ def test_quantised_files_become_numbers(kind: TYPES, tmp_path: Path) -> None:
 def test_the_stretch_of_llama_3_is_recognised(tmp_path: Path) -> None:
     def add(writer: gguf.GGUFWriter) -> None:
         writer.add_tensor(
-            "rope_freqs.weight", stretch(pair("llama3-long").config["rope_parameters"], 5).numpy()
+            "rope_freqs.weight", llama3_divisors(pair("llama3-long").config["rope_parameters"], 5).numpy()
         )
 
     foreign = import_model(write(tmp_path / "x.gguf", "llama3-long", more=add), tmp_path / "ours")
@@ -157,12 +159,12 @@ def test_any_other_stretch_is_refused(tmp_path: Path) -> None:
     def other(writer: gguf.GGUFWriter) -> None:
         writer.add_tensor("rope_freqs.weight", np.array([1, 2, 3, 4, 5], np.float32))
 
-    with pytest.raises(CheckpointError, match=r"rope_freqs\.weight is not the stretch of Llama 3"):
+    with pytest.raises(ModelFolderError, match=r"rope_freqs\.weight is not the rotary scaling of Llama 3"):
         import_model(write(tmp_path / "x.gguf", "llama3", more=other), tmp_path / "ours")
     yarn = write(
         tmp_path / "y.gguf", "llama2", more=lambda w: w.add_rope_scaling_type(gguf.RopeScalingType.YARN)
     )
-    with pytest.raises(ConfigError, match="rope_type = 'yarn' has no counterpart here"):
+    with pytest.raises(ConfigError, match="rope_type = 'yarn' is unsupported"):
         import_model(yarn, tmp_path / "ours")
 
 
@@ -186,7 +188,7 @@ def levels(style: str) -> Callable[[gguf.GGUFWriter], None]:
 
 def scores(writer: gguf.GGUFWriter) -> None:
     """A SentencePiece model, the same way."""
-    pieces = parse(trained("bpe", **LLAMA), "x").pieces
+    pieces = parse_sentencepiece(trained("bpe", **LLAMA), "x").pieces
     writer.add_tokenizer_model("llama")
     writer.add_token_list([piece.text for piece in pieces])
     writer.add_token_types([piece.kind for piece in pieces])
@@ -202,7 +204,7 @@ SAMPLES = ("It's the chicken, 12,345.67 naïve!", " two  spaces\n", "日本語",
 @pytest.mark.parametrize("style", ["gpt2", "qwen2"])
 def test_a_byte_level_tokenizer_comes_along(style: str, tmp_path: Path) -> None:
     import_model(write(tmp_path / "x.gguf", "llama-tokens", more=levels(style)), tmp_path / "ours")
-    tokenizer, expected = checkpoint.load(tmp_path / "ours").tokenizer, Tokenizer(written(style))
+    tokenizer, expected = model_folder.load(tmp_path / "ours").tokenizer, Tokenizer(written(style))
     assert tokenizer is not None
     for text in SAMPLES:
         assert tokenizer.encode(text) == expected.encode(text)
@@ -212,7 +214,7 @@ def test_a_byte_level_tokenizer_comes_along(style: str, tmp_path: Path) -> None:
 
 def test_a_sentencepiece_tokenizer_comes_along(tmp_path: Path) -> None:
     import_model(write(tmp_path / "x.gguf", "llama-tokens", more=scores), tmp_path / "ours")
-    tokenizer = checkpoint.load(tmp_path / "ours").tokenizer
+    tokenizer = model_folder.load(tmp_path / "ours").tokenizer
     assert tokenizer is not None
     processor = sentencepiece.SentencePieceProcessor(model_proto=trained("bpe", **LLAMA))
     for text in SAMPLES:
@@ -228,7 +230,7 @@ def test_a_tokenizer_that_is_not_known_is_left_out(tmp_path: Path) -> None:
         writer.add_token_list(["a"])
 
     import_model(write(tmp_path / "x.gguf", "llama2", more=add), tmp_path / "ours")
-    assert checkpoint.load(tmp_path / "ours").tokenizer is None
+    assert model_folder.load(tmp_path / "ours").tokenizer is None
 
 
 @pytest.mark.parametrize(
@@ -247,14 +249,17 @@ def test_metadata_that_cannot_be_is_refused(
     key: str, value: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metadata, tensors = read_gguf(write(tmp_path / "x.gguf", "llama2"))
-    monkeypatch.setattr(gguf_model, "read_gguf", lambda path: (metadata | {key: value}, tensors))
-    with pytest.raises(CheckpointError, match="should be a number above 0"):
+    monkeypatch.setattr(import_gguf, "read_gguf", lambda path: (metadata | {key: value}, tensors))
+    with pytest.raises(ModelFolderError, match="must be a number above 0"):
         import_model(tmp_path / "x.gguf", tmp_path / "ours")
 
 
 def test_another_architecture_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "x.gguf", "llama2", architecture="mamba")
-    with pytest.raises(CheckpointError, match=r"architecture 'mamba'.\nGGUF files of llama, qwen2, qwen3"):
+    with pytest.raises(
+        ModelFolderError,
+        match=r"architecture 'mamba', which is unsupported.\nSupported in GGUF files: llama, qwen2, qwen3, gpt2",
+    ):
         import_model(path, tmp_path / "ours")
 
 
@@ -268,8 +273,8 @@ def file_of(tensors: int, keys: int, rest: bytes, version: int = 3) -> bytes:
 
 KEY = text("general.architecture")
 LIES = {
-    "no magic": (b"GGML" + bytes(40), "it does not begin with GGUF"),
-    "nothing": (b"", "it claims 4 bytes at 0, where 0 are left"),
+    "no magic": (b"GGML" + bytes(40), "it does not start with GGUF"),
+    "nothing": (b"", "it claims 4 bytes at 0, but 0 are left"),
     "version": (file_of(0, 0, b"", version=9), "it has version 9"),
     "keys without end": (file_of(0, 1 << 60, b""), "claims 8 bytes at 24"),
     "a text without end": (file_of(0, 1, struct.pack("<Q", 1 << 62)), "claims 4611686018427387904 bytes"),
@@ -278,7 +283,7 @@ LIES = {
         "it claims an array of 1152921504606846976 values",
     ),
     "an array of arrays": (file_of(0, 1, KEY + struct.pack("<IIQ", 9, 9, 1)), "an array of arrays"),
-    "an unknown type of value": (file_of(0, 1, KEY + struct.pack("<I", 77)), "not a whole GGUF file"),
+    "an unknown type of value": (file_of(0, 1, KEY + struct.pack("<I", 77)), "not a valid GGUF file"),
     "too many axes": (file_of(1, 0, text("x") + struct.pack("<I", 1 << 31)), "x has 2147483648 axes"),
     "a tensor past the end": (
         file_of(1, 0, text("x") + struct.pack("<IQIQ", 1, 1000, 0, 0)),
@@ -294,7 +299,7 @@ LIES = {
     ),
     "half a block": (
         file_of(1, 0, text("x") + struct.pack("<IQIQ", 1, 33, 8, 0)),
-        "not made of blocks of 32",
+        "does not divide into blocks of 32",
     ),
     "no alignment": (
         file_of(0, 1, text("general.alignment") + struct.pack("<II", 4, 0)),
@@ -307,6 +312,6 @@ LIES = {
 def test_a_file_that_misleads_is_refused(lie: str, tmp_path: Path) -> None:
     content, reason = LIES[lie]
     (tmp_path / "x.gguf").write_bytes(content)
-    with pytest.raises(CheckpointError, match=r"x\.gguf is not a whole GGUF file: ") as error:
+    with pytest.raises(ModelFolderError, match=r"x\.gguf is not a valid GGUF file: ") as error:
         read_gguf(tmp_path / "x.gguf")
     assert reason in str(error.value)

@@ -7,8 +7,8 @@ from typing import Any
 import huggingface_hub
 import pytest
 
-from clearhead import checkpoint
-from clearhead.errors import CheckpointError
+from clearhead import model_folder
+from clearhead.errors import ModelFolderError
 from clearhead.exchange.hub import download
 from clearhead.exchange.importing import import_model
 from tests.exchange.folders import written
@@ -42,7 +42,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def test_a_commit_is_fetched_and_imported(asked: list[Any], tmp_path: Path) -> None:
     foreign = import_model(f"hub:someone/tiny@{COMMIT}", tmp_path / "ours")
-    assert checkpoint.load(tmp_path / "ours").config == pair("gpt2").ours.config
+    assert model_folder.load(tmp_path / "ours").config == pair("gpt2").ours.config
     assert foreign.where == f"hub:someone/tiny@{COMMIT}"
     (name, how) = asked[0]
     assert (name, how["revision"]) == ("someone/tiny", COMMIT)
@@ -54,7 +54,7 @@ def test_a_commit_is_fetched_and_imported(asked: list[Any], tmp_path: Path) -> N
 @pytest.mark.parametrize("source", ["hub:someone/tiny", "hub:someone/tiny@main", "hub:someone/tiny@v1.0"])
 def test_a_revision_that_can_change_is_refused(source: str, asked: list[Any]) -> None:
     with pytest.raises(
-        CheckpointError, match="a revision that cannot change is needed: a commit of 40 digits"
+        ModelFolderError, match="a revision that cannot change is required: a commit of 40 digits"
     ):
         download(source)
     assert asked == []
@@ -62,17 +62,17 @@ def test_a_revision_that_can_change_is_refused(source: str, asked: list[Any]) ->
 
 @pytest.mark.parametrize("source", ["hub:", "hub:../x@a", "hub:a/b/c@d", "hub:a b@c"])
 def test_what_is_no_name_is_refused(source: str, asked: list[Any]) -> None:
-    with pytest.raises(CheckpointError, match="is not a model of the hub"):
+    with pytest.raises(ModelFolderError, match="does not name a model of the hub"):
         download(source)
     assert asked == []
 
 
 def test_what_the_hub_refuses_is_told(asked: list[Any]) -> None:
-    with pytest.raises(CheckpointError, match=r"cannot be fetched: Repository Not Found\nCheck the name"):
+    with pytest.raises(ModelFolderError, match=r"cannot be downloaded: Repository Not Found\nCheck the name"):
         download(f"hub:someone/other@{COMMIT}")
 
 
 def test_without_the_package_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(CheckpointError, match=r"needs the package huggingface_hub.*\n.*clearhead\[hub\]"):
+    with pytest.raises(ModelFolderError, match=r"needs the package huggingface_hub.*\n.*clearhead\[hub\]"):
         download(f"hub:someone/tiny@{COMMIT}")

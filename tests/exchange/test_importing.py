@@ -9,18 +9,16 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from clearhead import checkpoint
-from clearhead.errors import CheckpointError, ClearheadError, ConfigError
-from clearhead.exchange.importing import find_foreign, import_model
-from clearhead.exchange.rules import fill
-from clearhead.models.build import build
+from clearhead import model_folder
+from clearhead.errors import ClearheadError, ConfigError, ModelFolderError
+from clearhead.exchange.importing import import_model, read_source
 from tests.exchange.folders import change, written
 from tests.exchange.tiny import ALL, pair
 
 
 def assert_same_model(folder: Path, name: str) -> None:
     """The model folder holds what the tables of names make of the tiny model."""
-    loaded, ours = checkpoint.load(folder), pair(name).ours
+    loaded, ours = model_folder.load(folder), pair(name).ours
     assert loaded.config == ours.config
     for key, X in ours.state_dict().items():
         assert torch.equal(loaded.module.state_dict()[key], X), key
@@ -31,7 +29,7 @@ def test_every_family_and_head_comes_in(name: str, tmp_path: Path) -> None:
     foreign = import_model(written(name, tmp_path / "theirs"), tmp_path / "ours")
     assert foreign.config == pair(name).ours.config
     assert_same_model(tmp_path / "ours", name)
-    assert "Trained elsewhere" in checkpoint.load(tmp_path / "ours").card
+    assert "Trained elsewhere" in model_folder.load(tmp_path / "ours").card
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama3", "BertForMaskedLM", "marian", "t5-1.1"])
@@ -46,7 +44,7 @@ def test_a_pickle_comes_in_where_it_is_allowed(tmp_path: Path) -> None:
     folder = written("gpt2", tmp_path / "theirs")
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
-    with pytest.raises(CheckpointError, match="A pickle can hold code"):
+    with pytest.raises(ModelFolderError, match="A pickle can contain code"):
         import_model(folder, tmp_path / "ours")
     assert not (tmp_path / "ours").exists()
     import_model(folder, tmp_path / "ours", allow_pickle=True)
@@ -63,17 +61,16 @@ def test_a_type_of_number_is_kept(name: str, dtype: torch.dtype, tmp_path: Path)
     with safe_open(tmp_path / "ours" / "model.safetensors", framework="pt") as file:
         kinds = {file.get_tensor(key).dtype for key in file.keys()}  # noqa: SIM118
     assert kinds == {torch.float32 if dtype == torch.float64 else dtype}
-    expected = build(pair(name).ours.config)
-    fill(expected, pair(name).names, weights)
-    loaded = checkpoint.load(tmp_path / "ours").module.state_dict()
-    assert all(torch.equal(loaded[key], X) for key, X in expected.state_dict().items())
+    loaded = model_folder.load(tmp_path / "ours").module.state_dict()
+    expected = pair(name).ours.state_dict()
+    assert all(torch.equal(loaded[key], X.to(dtype).float()) for key, X in expected.items())
 
 
 def test_another_head_may_be_asked_for(tmp_path: Path) -> None:
     folder = written("BertForMaskedLM", tmp_path / "theirs")
     assert import_model(folder, tmp_path / "ours", head="none").config.head == "none"
-    assert checkpoint.load(tmp_path / "ours").config.head == "none"
-    with pytest.raises(CheckpointError, match=r"The weights lack .*classifier\.bias, classifier\.weight"):
+    assert model_folder.load(tmp_path / "ours").config.head == "none"
+    with pytest.raises(ModelFolderError, match=r"Missing weights: .*classifier\.bias, classifier\.weight"):
         import_model(folder, tmp_path / "other", head="classifier")
     assert not (tmp_path / "other").exists()
 
@@ -82,7 +79,7 @@ def test_labels_come_along(tmp_path: Path) -> None:
     folder = written("BertForSequenceClassification", tmp_path / "theirs")
     change(folder / "config.json", id2label={"0": "good", "1": "bad", "2": "neither"})
     import_model(folder, tmp_path / "ours")
-    assert checkpoint.load(tmp_path / "ours").labels == ["good", "bad", "neither"]
+    assert model_folder.load(tmp_path / "ours").labels == ["good", "bad", "neither"]
     change(folder / "config.json", id2label={"0": "good", "1": "bad", "3": "neither"})
     with pytest.raises(ConfigError, match="id2label does not name 3 different classes 0 to 2"):
         import_model(folder, tmp_path / "other")
@@ -132,25 +129,25 @@ def tokenizer_with_code(folder: Path) -> None:
 BROKEN: dict[str, tuple[Any, str]] = {
     "shape": (
         other_shape,
-        "transformer.wpe.weight has shape (39, 30), but the settings ask for (40, 30).",
+        "transformer.wpe.weight has shape (39, 30), but config.json implies (40, 30).",
     ),
-    "int8": (quantised, "transformer.wpe.weight is kept as int8: these weights are quantised."),
-    "untied": (untied, "transformer.wte.weight and lm_head.weight hold different numbers"),
-    "cut short": (cut_short, "It is damaged or cut short; copy it again."),
+    "int8": (quantised, "transformer.wpe.weight has type int8: these weights are quantised."),
+    "untied": (untied, "transformer.wte.weight and lm_head.weight differ, but config.json ties them"),
+    "cut short": (cut_short, "It is damaged or truncated; copy it again."),
     "code": (with_code, "config.json has an auto_map: this model is defined by code in its own folder."),
     "code of the tokenizer": (tokenizer_with_code, "tokenizer_config.json has an auto_map"),
     "family": (
         lambda folder: change(folder / "config.json", model_type="gpt3"),
-        "model_type = 'gpt3' cannot be",
+        "model_type = 'gpt3' is unsupported",
     ),
     "no family": (
         lambda folder: change(folder / "config.json", model_type=None),
-        "model_type = None cannot be",
+        "model_type = None is unsupported",
     ),
-    "blocks": (lambda folder: change(folder / "config.json", n_layer=4), "The weights lack transformer.h.3"),
+    "blocks": (lambda folder: change(folder / "config.json", n_layer=4), "Missing weights: transformer.h.3"),
     "no JSON": (lambda folder: (folder / "config.json").write_text("{"), "is not valid JSON"),
     "no config": (lambda folder: (folder / "config.json").unlink(), "config.json is missing or empty"),
-    "tokenizer": (lambda folder: (folder / "tokenizer.json").write_text("{}"), "tokenizer.json is broken"),
+    "tokenizer": (lambda folder: (folder / "tokenizer.json").write_text("{}"), "tokenizer.json is damaged"),
 }
 
 
@@ -168,16 +165,16 @@ def test_what_cannot_be_read_is_refused_and_nothing_is_written(what: str, tmp_pa
 def test_nothing_is_written_over(tmp_path: Path) -> None:
     folder = written("gpt2", tmp_path / "theirs")
     before = sorted(path.name for path in folder.iterdir())
-    with pytest.raises(CheckpointError, match="is not an empty folder"):
+    with pytest.raises(ModelFolderError, match="is not an empty folder"):
         import_model(folder, folder)
     assert sorted(path.name for path in folder.iterdir()) == before
 
 
 def test_a_source_that_is_none_is_told(tmp_path: Path) -> None:
     with pytest.raises(
-        CheckpointError, match=r"nothing does not exist.\nGive a folder.*hub:OWNER/NAME@COMMIT"
+        ModelFolderError, match=r"nothing does not exist.\nGive a Hugging Face folder.*hub:OWNER/NAME@COMMIT"
     ):
-        find_foreign(tmp_path / "nothing")
+        read_source(tmp_path / "nothing")
     (tmp_path / "file").touch()
-    with pytest.raises(CheckpointError, match=r"is a file, and no \.gguf"):
-        find_foreign(tmp_path / "file")
+    with pytest.raises(ModelFolderError, match=r"is a file, but not a \.gguf"):
+        read_source(tmp_path / "file")

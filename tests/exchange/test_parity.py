@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from clearhead.exchange.rules import fill
 from clearhead.models.build import build
-from clearhead.models.decoder import Decoder
-from clearhead.models.encoder import Encoder
+from clearhead.models.inputs import Inputs
+from clearhead.models.transformer.decoder import Decoder
+from clearhead.models.transformer.encoder import Encoder
 from tests.exchange.tiny import CLASSIFIERS, DECODERS, ENCODERS, TOKENS, TRANSLATORS, Pair, pair
 
 N, M = 13, 9  # longer than every window, so that its edge is crossed
@@ -72,10 +72,10 @@ def stepwise(both: Pair, tokens: Tensor, source: dict[str, Tensor]) -> tuple[Ten
 @torch.no_grad()
 def test_a_decoder_has_their_logits(name: str) -> None:
     both, tokens = pair(name), ids(N)
-    assert_equal(both.ours(tokens), both.theirs(tokens).logits)
-    assert_equal(both.ours(tokens[:1, :1]), both.theirs(tokens[:1, :1]).logits)
+    assert_equal(both.ours(Inputs(tokens)), both.theirs(tokens).logits)
+    assert_equal(both.ours(Inputs(tokens[:1, :1])), both.theirs(tokens[:1, :1]).logits)
     tokens, mask = padded(tokens, COUNTS, padding=1)
-    assert_equal(both.ours(tokens, COUNTS), both.theirs(tokens, attention_mask=mask).logits, mask)
+    assert_equal(both.ours(Inputs(tokens, COUNTS)), both.theirs(tokens, attention_mask=mask).logits, mask)
 
 
 @decoders
@@ -95,31 +95,37 @@ def test_the_longest_text_has_their_output(name: str) -> None:
     tokens = ids(both.ours.config.context)[:1]
     if both.ours.config.head == "none":
         assert isinstance(both.ours, Encoder)
-        assert_equal(both.ours.vectors(tokens), both.theirs(tokens).last_hidden_state)
+        assert_equal(both.ours.vectors(Inputs(tokens)), both.theirs(tokens).last_hidden_state)
     else:
-        assert_equal(both.ours(tokens), both.theirs(tokens).logits)
+        assert_equal(both.ours(Inputs(tokens)), both.theirs(tokens).logits)
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
 @torch.no_grad()
 def test_a_causal_classifier_has_their_logits(name: str) -> None:
     both, tokens = pair(name), ids(N)
-    assert_equal(both.ours(tokens), both.theirs(tokens).logits)
+    assert_equal(both.ours(Inputs(tokens)), both.theirs(tokens).logits)
     tokens, mask = padded(tokens, COUNTS, padding=1)
-    assert_equal(both.ours(tokens, COUNTS), both.theirs(tokens, attention_mask=mask).logits)
+    assert_equal(both.ours(Inputs(tokens, COUNTS)), both.theirs(tokens, attention_mask=mask).logits)
 
 
 @translators
 @torch.no_grad()
 def test_a_translator_has_their_logits(name: str) -> None:
     both, tokens, source = pair(name), ids(N), ids(M, seed=1)
-    assert_equal(both.ours(tokens, source), both.theirs(source, decoder_input_ids=tokens).logits)
+    assert_equal(
+        both.ours(Inputs(tokens, source=source)), both.theirs(source, decoder_input_ids=tokens).logits
+    )
     source, mask = padded(source, SOURCE_COUNTS, padding=0)
     tokens, target_mask = padded(tokens, COUNTS, padding=0)
     theirs = both.theirs(
         source, attention_mask=mask, decoder_input_ids=tokens, decoder_attention_mask=target_mask
     )
-    assert_equal(both.ours(tokens, source, COUNTS, SOURCE_COUNTS), theirs.logits, target_mask)
+    assert_equal(
+        both.ours(Inputs(tokens, source=source, counts=COUNTS, source_counts=SOURCE_COUNTS)),
+        theirs.logits,
+        target_mask,
+    )
 
 
 @translators
@@ -136,15 +142,12 @@ def test_a_translator_has_their_logits_through_the_cache(name: str) -> None:
 @torch.no_grad()
 def test_an_encoder_has_their_output(name: str) -> None:
     both, tokens = pair(name), ids(N)
-    assert isinstance(both.ours, Encoder)
-    is_bare = both.ours.config.head == "none"
-    call = both.ours.vectors if is_bare else both.ours
-    key = "last_hidden_state" if is_bare else "logits"
-    assert_equal(call(tokens), both.theirs(tokens)[key])
-    assert_equal(call(tokens[:1, :1]), both.theirs(tokens[:1, :1])[key])
+    call, key = both.ours.outputs, "last_hidden_state" if both.ours.config.head == "none" else "logits"
+    assert_equal(call(Inputs(tokens)), both.theirs(tokens)[key])
+    assert_equal(call(Inputs(tokens[:1, :1])), both.theirs(tokens[:1, :1])[key])
     tokens, mask = padded(tokens, COUNTS, padding=1)
     theirs = both.theirs(tokens, attention_mask=mask)[key]
-    assert_equal(call(tokens, COUNTS), theirs, mask if theirs.ndim == 3 else None)
+    assert_equal(call(Inputs(tokens, COUNTS)), theirs, mask if theirs.ndim == 3 else None)
 
 
 @pytest.mark.parametrize("head", ["ForMaskedLM", "ForSequenceClassification"])
@@ -153,7 +156,7 @@ def test_bert_reads_two_segments(head: str) -> None:
     both, tokens = pair(f"Bert{head}"), ids(N)
     types = (torch.arange(N) > 5).long().expand(3, -1)
     theirs = both.theirs(tokens, token_type_ids=types).logits
-    assert_equal(both.ours(tokens, types=types), theirs)
+    assert_equal(both.ours(Inputs(tokens, types=types)), theirs)
     assert (theirs - both.theirs(tokens).logits).abs().max() > 0.01
 
 
@@ -183,7 +186,7 @@ def test_bert_reads_two_segments(head: str) -> None:
 def test_a_wrong_setting_would_show(name: str, change: dict[str, Any]) -> None:
     both, tokens = pair(name), ids(N)
     wrong = build(both.ours.config.replace(**change))
-    fill(wrong, both.names, both.weights)
-    more = [ids(M, seed=1)] if name in TRANSLATORS else []
-    right = both.ours(tokens, *more)
-    assert (wrong(tokens, *more) - right).abs().max() > 1e-3 * max(1.0, float(right.abs().max()))
+    wrong.load_state_dict(both.ours.state_dict())
+    inputs = Inputs(tokens, source=ids(M, seed=1) if name in TRANSLATORS else None)
+    right = both.ours(inputs)
+    assert (wrong(inputs) - right).abs().max() > 1e-3 * max(1.0, float(right.abs().max()))

@@ -17,14 +17,16 @@ import transformers as hf
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from clearhead.exchange.families import config_from, family_of
-from clearhead.exchange.rules import Names, fill
-from clearhead.models.build import Model, build
+from clearhead import model_folder
+from clearhead.exchange.families.registry import family_of
+from clearhead.exchange.importing import import_model
+from clearhead.exchange.weights.rename import WeightNames
+from clearhead.models.model import Model
 
 TOKENS = 61
 
 
-def random(model: nn.Module) -> Any:
+def random(model: Any) -> Any:
     """Moves every number that was trained, norms and biases too, away from where it starts."""
     torch.manual_seed(3)
     with torch.no_grad():
@@ -32,6 +34,10 @@ def random(model: nn.Module) -> Any:
             is_trained = isinstance(X, nn.Parameter) and X.requires_grad  # Marian's sinusoids are not
             if is_trained or name == "final_logits_bias":
                 X.add_(torch.randn_like(X) * 0.25)
+        weights = dict(model.named_parameters())
+        for name in weights if getattr(model.config, "hidden_act", "") == "relu" else ():
+            if ".gate_proj." in name:  # relu², the only gate with relu that we have
+                weights[name].copy_(weights[name.replace(".gate_proj.", ".up_proj.")])
     return model.eval()
 
 
@@ -137,6 +143,7 @@ DECODERS: dict[str, Callable[[], Any]] = {
     "qwen2": lambda: llama("Qwen2", tie_word_embeddings=True),
     "qwen2-window": lambda: llama("Qwen2", use_sliding_window=True, sliding_window=4, max_window_layers=0),
     "qwen3": lambda: llama("Qwen3", head_dim=10),
+    "qwen3-relu2": lambda: llama("Qwen3", head_dim=10, hidden_act="relu"),
     "qwen3-bias": lambda: llama("Qwen3", head_dim=4, attention_bias=True, hidden_act="gelu_pytorch_tanh"),
 }
 CLASSES: dict[str, Any] = {"head": "ForSequenceClassification", "num_labels": 3, "pad_token_id": 1}
@@ -182,19 +189,19 @@ class Pair:
     ours: Model
 
     @property
-    def names(self) -> Names:
+    def names(self) -> WeightNames:
         """The names of its weights."""
-        return family_of(self.config).names
+        return family_of(self.config).weight_names
 
 
 @cache
 def pair(name: str) -> Pair:
     """Their tiny model of this name, and ours."""
     theirs = random((ALL | SIZES)[name]())
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as place:
+        folder, out = Path(place) / "theirs", Path(place) / "ours"
         theirs.save_pretrained(folder)
-        config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
-        weights = load_file(Path(folder) / "model.safetensors")
-    ours = build(config_from(config, weights=weights))
-    fill(ours, family_of(config).names, weights)
-    return Pair(theirs, config, weights, ours)
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        weights = load_file(folder / "model.safetensors")
+        import_model(folder, out)
+        return Pair(theirs, config, weights, model_folder.load(out).module)

@@ -10,9 +10,10 @@ from clearhead.errors import InputError
 from clearhead.inspection.capture import Edit, Trace, capture, intervene, mean, replace, scale, zero
 from clearhead.layers.sites import listener, site_names
 from clearhead.models.build import build
-from clearhead.models.decoder import Decoder
-from clearhead.models.encoder import Encoder
-from clearhead.models.translator import Translator
+from clearhead.models.inputs import Inputs
+from clearhead.models.transformer.decoder import Decoder
+from clearhead.models.transformer.encoder import Encoder
+from clearhead.models.transformer.translator import Translator
 from tests.models.cases import B, M, N, configure, gap, randomise, some_ids
 
 TOKENS, SOURCE = some_ids(B, N), some_ids(B, M)
@@ -28,7 +29,7 @@ def shapes(trace: Trace) -> dict[str, tuple[int, ...]]:
 def test_every_tensor_of_the_lecture_has_a_site() -> None:
     """All sites of a translator, in the order in which they are passed, with the shapes of the lecture."""
     with capture(TRANSLATOR) as trace:
-        TRANSLATOR(TOKENS, SOURCE)
+        TRANSLATOR(Inputs(TOKENS, source=SOURCE))
     d, e, h, g, d_k, d_v, d_ff = 10, 14, 6, 2, 4, 6, 9
 
     def attention(n: int, m: int, width: int) -> dict[str, tuple[int, ...]]:
@@ -56,10 +57,10 @@ def test_every_tensor_of_the_lecture_has_a_site() -> None:
 
 def test_learned_positions_and_pools_have_sites_too() -> None:
     with capture(DECODER, "embeddings.positions") as trace:
-        DECODER(TOKENS)
+        DECODER(Inputs(TOKENS))
     assert shapes(trace) == {"decoder.embeddings.positions": (1, N, 10)}
     with capture(ENCODER, "pooled", "logits") as trace:
-        ENCODER(TOKENS)
+        ENCODER(Inputs(TOKENS))
     assert shapes(trace) == {"head.pooled": (B, 10), "logits": (B, 4)}
 
 
@@ -76,7 +77,7 @@ def test_learned_positions_and_pools_have_sites_too() -> None:
 )
 def test_a_name_or_a_pattern_says_what_is_recorded(pattern: str, count: int) -> None:
     with capture(TRANSLATOR, pattern) as trace:
-        TRANSLATOR(TOKENS, SOURCE)
+        TRANSLATOR(Inputs(TOKENS, source=SOURCE))
     assert len(trace) == count
 
 
@@ -95,7 +96,7 @@ def test_an_unknown_site_gets_the_nearest_known_name() -> None:
 
 def test_a_trace_is_read_by_full_or_short_names() -> None:
     with capture(DECODER, "q", "logits") as trace:
-        DECODER(TOKENS)
+        DECODER(Inputs(TOKENS))
     assert trace["0.self.q"] is trace["decoder.0.self.q"]
     with pytest.raises(
         InputError, match=r"Nothing was captured at self.q. .*decoder.0.self.q, decoder.1.self.q"
@@ -109,10 +110,10 @@ def test_a_trace_is_read_by_full_or_short_names() -> None:
 
 def test_what_is_recorded_is_detached_unless_asked_for() -> None:
     with capture(DECODER, "decoder.0.self.weights") as trace:
-        DECODER(TOKENS)
+        DECODER(Inputs(TOKENS))
     assert not trace["decoder.0.self.weights"].requires_grad
     with capture(DECODER, "decoder.0.self.weights", attached=True) as trace:
-        logits = DECODER(TOKENS)
+        logits = DECODER(Inputs(TOKENS))
     A = trace["decoder.0.self.weights"]
     (gradient,) = torch.autograd.grad(logits.sum(), A)
     assert gradient.shape == A.shape
@@ -121,18 +122,18 @@ def test_what_is_recorded_is_detached_unless_asked_for() -> None:
 
 def test_a_capture_ends_with_its_block_even_after_an_error() -> None:
     with pytest.raises(InputError), capture(DECODER):
-        DECODER(some_ids(B, 99))
+        DECODER(Inputs(some_ids(B, 99)))
     assert listener() is None
     with capture(DECODER, "logits") as trace:
         pass
-    DECODER(TOKENS)
+    DECODER(Inputs(TOKENS))
     assert not trace
 
 
 def test_a_capture_hears_only_its_own_model() -> None:
     other = build(configure("decoder", {}))
     with capture(DECODER) as trace:
-        other(TOKENS)
+        other(Inputs(TOKENS))
     assert not trace
 
 
@@ -150,27 +151,27 @@ def muted(head: int) -> Tensor:
     kept = W_o.detach().clone()
     with torch.no_grad():
         W_o[:, 4 * head : 4 * head + 4] = 0
-        logits = DECODER(TOKENS)
+        logits = DECODER(Inputs(TOKENS))
         W_o.copy_(kept)
     return logits
 
 
 @pytest.mark.parametrize("head", range(6))
 def test_a_muted_head_is_a_head_without_its_columns_of_w_o(head: int) -> None:
-    before = DECODER(TOKENS)
+    before = DECODER(Inputs(TOKENS))
     with intervene(DECODER, zero(f"decoder.1.self.{head}")):
-        logits = DECODER(TOKENS)
+        logits = DECODER(Inputs(TOKENS))
     assert gap(logits, muted(head)) < 1e-5
     assert gap(logits, before) > 1e-3
     with intervene(DECODER, scale(f"decoder.1.self.{head}", 0.0)):
-        assert gap(DECODER(TOKENS), muted(head)) < 1e-5
-    assert torch.equal(DECODER(TOKENS), before)
+        assert gap(DECODER(Inputs(TOKENS)), muted(head)) < 1e-5
+    assert torch.equal(DECODER(Inputs(TOKENS)), before)
 
 
 def test_a_pruned_model_keeps_the_numbers_of_its_heads() -> None:
     pruned = randomise(build(configure("decoder", {"kept_heads": {"decoder.1.self": (0, 2)}})))
     with capture(pruned, "decoder.1.self.heads", edits=(zero("decoder.1.self.2"),)) as trace:
-        pruned(TOKENS)
+        pruned(Inputs(TOKENS))
     heads = trace["decoder.1.self.heads"]
     assert heads.shape[1] == 2
     assert heads[:, 0].abs().max() > 0
@@ -184,20 +185,20 @@ def test_a_sublayer_that_is_muted_adds_nothing(sublayer: str) -> None:
     block, kind = sublayer.split(".")[1:]
     step = ("self", "cross", "ffn").index(kind)
     with capture(TRANSLATOR, edits=(zero(sublayer),)) as trace:
-        TRANSLATOR(TOKENS, SOURCE)
+        TRANSLATOR(Inputs(TOKENS, source=SOURCE))
     before = trace[f"decoder.{block}.residual.{step - 1}"] if step else trace["decoder.embeddings.out"]
     assert torch.equal(trace[f"decoder.{block}.residual.{step}"], before)
 
 
 def test_one_token_can_be_changed() -> None:
     with capture(DECODER, "decoder.0.ffn.hidden", edits=(zero("decoder.0.ffn.hidden", token=2),)) as trace:
-        changed = DECODER(TOKENS)
+        changed = DECODER(Inputs(TOKENS))
     hidden = trace["decoder.0.ffn.hidden"]
     assert (hidden[:, 2] == 0).all()
     assert (hidden[:, 1] != 0).any()
-    assert gap(changed[:, :2], DECODER(TOKENS)[:, :2]) < 1e-5  # causal: what came before is as it was
+    assert gap(changed[:, :2], DECODER(Inputs(TOKENS))[:, :2]) < 1e-5  # causal: what came before is as it was
     with capture(DECODER, "decoder.0.ffn.hidden", edits=(zero("decoder.0.ffn.hidden", token=-1),)) as trace:
-        DECODER(TOKENS)
+        DECODER(Inputs(TOKENS))
     assert (trace["decoder.0.ffn.hidden"][:, -1] == 0).all()
 
 
@@ -205,40 +206,40 @@ def test_zeros_take_the_place_of_what_is_no_number() -> None:
     broken = randomise(build(configure("decoder", {})))
     with torch.no_grad():
         broken.get_parameter("decoder.blocks.0.ffn.W_2.weight").fill_(torch.nan)
-    assert broken(TOKENS).isnan().all()
+    assert broken(Inputs(TOKENS)).isnan().all()
     with intervene(broken, zero("decoder.0.ffn")):
-        assert broken(TOKENS).isfinite().all()
+        assert broken(Inputs(TOKENS)).isfinite().all()
 
 
 def test_a_mean_is_taken_over_sequences_and_tokens() -> None:
     with capture(DECODER, "decoder.0.self.heads") as trace:
-        DECODER(TOKENS)
+        DECODER(Inputs(TOKENS))
     before = trace["decoder.0.self.heads"]
     with capture(DECODER, "decoder.0.self.heads", edits=(mean("decoder.0.self.4"),)) as trace:
-        DECODER(TOKENS)
+        DECODER(Inputs(TOKENS))
     after = trace["decoder.0.self.heads"]
     assert torch.allclose(after[:, 4], before[:, 4].mean((0, 1)).expand(B, N, -1))
     assert torch.equal(after[:, :4], before[:, :4])
     with capture(ENCODER, "pooled", edits=(mean("head.pooled"),)) as trace:
-        ENCODER(TOKENS)
+        ENCODER(Inputs(TOKENS))
     assert torch.equal(trace["pooled"][0], trace["pooled"][1])
 
 
 def test_what_is_put_back_as_it_was_changes_nothing() -> None:
     with capture(TRANSLATOR) as trace:
-        logits = TRANSLATOR(TOKENS, SOURCE)
+        logits = TRANSLATOR(Inputs(TOKENS, source=SOURCE))
     for name in site_names(TRANSLATOR):
         with intervene(TRANSLATOR, replace(name, trace[name])):
-            assert gap(TRANSLATOR(TOKENS, SOURCE), logits) < 1e-5, name
+            assert gap(TRANSLATOR(Inputs(TOKENS, source=SOURCE)), logits) < 1e-5, name
 
 
 def test_what_is_put_elsewhere_goes_on_from_there() -> None:
     """The stream of another sentence, put in after the first block, gives that sentence's logits."""
     other = some_ids(B, N, seed=9)
     with capture(DECODER, "decoder.0.residual.1") as trace:
-        expected = DECODER(other)
+        expected = DECODER(Inputs(other))
     with intervene(DECODER, replace("decoder.0.residual.1", trace["decoder.0.residual.1"])):
-        assert gap(DECODER(TOKENS), expected) < 1e-5
+        assert gap(DECODER(Inputs(TOKENS)), expected) < 1e-5
 
 
 def test_replaced_weights_are_those_that_average_the_values() -> None:
@@ -246,7 +247,7 @@ def test_replaced_weights_are_those_that_average_the_values() -> None:
     first[0] = 1.0
     edit = replace("decoder.0.self.weights", first, head=3)
     with capture(DECODER, "decoder.0.self.heads", "decoder.0.self.v", edits=(edit,)) as trace:
-        DECODER(TOKENS)
+        DECODER(Inputs(TOKENS))
     values = trace["decoder.0.self.v"][:, 1, 0]  # head 3 of 6 reads head 1 of 3
     assert torch.allclose(trace["decoder.0.self.heads"][:, 3], values[:, None].expand(B, N, 4))
 
@@ -256,12 +257,12 @@ def test_captures_nest_and_the_outer_one_acts_first() -> None:
     outer_edit, inner_edit = replace(place, 2.0), scale(place, 3.0)
     with capture(DECODER, place, edits=(outer_edit,)) as outer:  # noqa: SIM117
         with capture(DECODER, place, edits=(inner_edit,)) as inner:
-            DECODER(TOKENS)
+            DECODER(Inputs(TOKENS))
     assert (outer[place] == 2).all()
     assert (inner[place] == 6).all()
     assert inner is not outer
     with capture(DECODER, place, edits=(outer_edit, inner_edit)) as trace:  # in the order given
-        DECODER(TOKENS)
+        DECODER(Inputs(TOKENS))
     assert (trace[place] == 6).all()
 
 
@@ -287,12 +288,12 @@ WRONG_EDITS: list[tuple[Edit, str]] = [
 @pytest.mark.parametrize(("edit", "message"), WRONG_EDITS, ids=[f"{i}" for i in range(len(WRONG_EDITS))])
 def test_an_edit_that_cannot_be_made_says_why(edit: Edit, message: str) -> None:
     with pytest.raises(InputError, match=message), intervene(DECODER, edit):
-        DECODER(TOKENS)
+        DECODER(Inputs(TOKENS))
     assert listener() is None
 
 
 def test_an_edit_may_name_many_places() -> None:
     with capture(TRANSLATOR, "heads", edits=(zero("*.cross.1"),)) as trace:
-        TRANSLATOR(TOKENS, SOURCE)
+        TRANSLATOR(Inputs(TOKENS, source=SOURCE))
     for name, heads in trace.items():
         assert bool((heads[:, 1] == 0).all()) == ("cross" in name)

@@ -6,18 +6,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from clearhead import checkpoint as folder
-from clearhead.checkpoint import Checkpoint
+from clearhead import model_folder
 from clearhead.config.model import ModelConfig
-from clearhead.decoding import direct
-from clearhead.decoding.products import Order
+from clearhead.decoding.steppers import direct
+from clearhead.decoding.steppers.products import Order
 from clearhead.inspection.check import check
 from clearhead.layers import attention
-from clearhead.layers.cache import State
+from clearhead.layers.cache import DecoderState
 from clearhead.layers.feedforward import FeedForward
 from clearhead.layers.masks import View
-from clearhead.models.build import Model, build
-from clearhead.models.decoder import Decoder
+from clearhead.model_folder import Bundle
+from clearhead.models.build import build
+from clearhead.models.model import Model
+from clearhead.models.transformer.decoder import Decoder
 
 SMALL: dict[str, object] = {
     "vocabulary": 23,
@@ -41,8 +42,8 @@ CASES: dict[str, dict[str, object]] = {
 
 
 def laws(settings: dict[str, object]) -> dict[str, bool]:
-    checkpoint = Checkpoint(build(ModelConfig.model_validate(settings)))
-    return {law.name: law.holds for law in check(checkpoint)}
+    bundle = Bundle(build(ModelConfig.model_validate(settings)))
+    return {law.name: law.holds for law in check(bundle)}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -85,7 +86,7 @@ def test_a_wrong_step_of_decoding_is_noticed_in_every_order(
     """As by a kernel that is miscompiled, or a copy that is packed wrongly."""
     right = direct.direct_feedforward
 
-    def careless(ffn: FeedForward, ordered: Order) -> direct.Sublayer:
+    def careless(ffn: FeedForward, ordered: Order) -> direct.DirectSublayer:
         return (lambda X, now: torch.zeros_like(X)) if ordered == order else right(ffn, ordered)
 
     monkeypatch.setattr(direct, "direct_feedforward", careless)
@@ -96,7 +97,7 @@ def test_a_cache_that_forgets_is_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
     """In the model's own step; the direct one is not used for a similarity such as this."""
     right = Decoder.step
 
-    def careless(self: Decoder, tokens: Tensor, state: State, *given: Any) -> Tensor:
+    def careless(self: Decoder, tokens: Tensor, state: DecoderState, *given: Any) -> Tensor:
         state.cache.K[0].zero_()
         return right(self, tokens, state, *given)
 
@@ -122,27 +123,27 @@ def test_a_number_that_is_none_is_noticed_wherever_it_stands() -> None:
 
 def held(model: Model) -> set[str]:
     """The laws that hold for what a model computes."""
-    return {law.name for law in check(Checkpoint(model)) if law.holds} - {"saved = loaded"}
+    return {law.name for law in check(Bundle(model)) if law.holds} - {"saved = loaded"}
 
 
 def test_what_is_saved_and_loaded_is_compared_bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     def is_kept(model: Model) -> bool:
-        return next(law.holds for law in check(Checkpoint(model)) if law.name == "saved = loaded")
+        return next(law.holds for law in check(Bundle(model)) if law.name == "saved = loaded")
 
     model = build(ModelConfig.model_validate(SMALL))
     first = next(model.parameters())
     with torch.no_grad():
         first[0, 0], first[0, 1] = torch.nan, -0.0
     assert is_kept(model)  # a number that is none comes back as it was
-    whole = folder.load
+    whole = model_folder.load
 
-    def careless(place: str, dtype: torch.dtype) -> Checkpoint:
+    def careless(place: str, dtype: torch.dtype) -> Bundle:
         found = whole(place, dtype)
         with torch.no_grad():
             next(found.module.parameters())[0, 1] = 0.0
         return found
 
-    monkeypatch.setattr(folder, "load", careless)
+    monkeypatch.setattr(model_folder, "load", careless)
     assert not is_kept(model)  # equal as a number, but not the same
 
 
@@ -150,4 +151,4 @@ def test_weights_that_are_not_a_number_break_the_laws() -> None:
     model = build(ModelConfig.model_validate(SMALL))
     with torch.no_grad():
         next(model.parameters()).fill_(torch.nan)
-    assert not all(law.holds for law in check(Checkpoint(model)))
+    assert not all(law.holds for law in check(Bundle(model)))

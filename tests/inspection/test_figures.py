@@ -5,18 +5,25 @@ import xml.etree.ElementTree as ET
 import pytest
 import torch
 
-from clearhead.checkpoint import Checkpoint
 from clearhead.config.model import ModelConfig
 from clearhead.config.tokenizer import TokenizerConfig
 from clearhead.errors import InputError
-from clearhead.inspection.figures import MOST_TOKENS, Attention, attention_of, for_terminal, large, small
+from clearhead.inspection.figures import (
+    MOST_TOKENS,
+    AttentionPicture,
+    attention_of,
+    for_terminal,
+    large,
+    small,
+)
+from clearhead.model_folder import Bundle
 from clearhead.models.build import build
-from clearhead.text.tokenizer import Tokenizer
+from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 WORDS = "the dog <b> sees a cat"
 
 
-def checkpoint(shape: str, **settings: object) -> Checkpoint:
+def bundle(shape: str, **settings: object) -> Bundle:
     tokenizer = Tokenizer.train([WORDS], TokenizerConfig(kind="word", minimum_frequency=1))
     config = {
         "shape": shape,
@@ -26,7 +33,7 @@ def checkpoint(shape: str, **settings: object) -> Checkpoint:
         "encoder_blocks": 2,
         "decoder_blocks": 2,
     }
-    return Checkpoint(build(ModelConfig.model_validate(config | settings), 1).eval(), tokenizer)
+    return Bundle(build(ModelConfig.model_validate(config | settings), 1).eval(), tokenizer)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +47,7 @@ def checkpoint(shape: str, **settings: object) -> Checkpoint:
 def test_every_head_is_there_and_its_rows_sum_to_one(
     shape: str, target: str | None, first: str, rows: list[str]
 ) -> None:
-    attention = attention_of(checkpoint(shape), "the dog sees", target)
+    attention = attention_of(bundle(shape), "the dog sees", target)
     assert attention.rows == rows
     assert attention.columns[:2] == ["<s>", "the"]
     assert len(attention.heads) == 6
@@ -52,25 +59,25 @@ def test_every_head_is_there_and_its_rows_sum_to_one(
 
 
 def test_heads_that_pruning_left_keep_their_names() -> None:
-    attention = attention_of(checkpoint("decoder", kept_heads={"decoder.1.self": (2,)}), "the dog")
+    attention = attention_of(bundle("decoder", kept_heads={"decoder.1.self": (2,)}), "the dog")
     assert list(attention.heads)[-1] == "decoder.1.self.2"
     assert len(attention.heads) == 4
 
 
 def test_a_long_text_is_shortened_to_what_can_be_read() -> None:
-    attention = attention_of(checkpoint("decoder"), "dog " * 100)
+    attention = attention_of(bundle("decoder"), "dog " * 100)
     assert len(attention.rows) == MOST_TOKENS
-    assert len(attention_of(checkpoint("decoder", context=5), "dog " * 100).rows) == 5
+    assert len(attention_of(bundle("decoder", context=5), "dog " * 100).rows) == 5
 
 
 def test_one_text_too_many_or_too_few_is_refused() -> None:
-    with pytest.raises(InputError, match="Leave the target out"):
-        attention_of(checkpoint("decoder"), "the dog", "a cat")
+    with pytest.raises(InputError, match="Omit the target"):
+        attention_of(bundle("decoder"), "the dog", "a cat")
     with pytest.raises(InputError, match="Give the target too"):
-        attention_of(checkpoint("encoder-decoder"), "the dog")
+        attention_of(bundle("encoder-decoder"), "the dog")
 
 
-GRID = Attention(
+GRID = AttentionPicture(
     ["<s>", "car"],
     ["<s>", "un", "coche"],
     {

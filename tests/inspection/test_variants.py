@@ -10,7 +10,9 @@ from clearhead.config.model import ModelConfig
 from clearhead.errors import InputError
 from clearhead.inspection.capture import capture
 from clearhead.inspection.variants import PARTS, why_not, without
-from clearhead.models.build import Model, build
+from clearhead.models.build import build
+from clearhead.models.inputs import Inputs
+from clearhead.models.model import Model
 
 TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9, 2]])
 
@@ -27,7 +29,7 @@ def make(shape: str = "decoder", **settings: Any) -> Model:
 
 @torch.no_grad()
 def run(model: Model, tokens: Tensor = TOKENS) -> Tensor:
-    return model(tokens, tokens[:, :4]) if model.config.shape == "encoder-decoder" else model(tokens)
+    return model(Inputs(tokens, source=tokens[:, :4] if model.translates else None))
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -49,7 +51,7 @@ def test_the_weights_are_shared_and_the_model_is_left_alone(part: str, shape: st
 def test_no_scaling_leaves_the_dot_product() -> None:
     other = without(make(), "scaling")
     with torch.no_grad(), capture(other, "decoder.0.self.*") as trace:
-        other(TOKENS)
+        other(Inputs(TOKENS))
     Q, K = trace["decoder.0.self.q"], trace["decoder.0.self.k"]
     assert torch.allclose(trace["decoder.0.self.scores"], Q @ K.mT, atol=1e-5)
 
@@ -76,20 +78,20 @@ def test_no_projections_compares_x_with_x() -> None:
     model = make(norm_placement="post", positions="learned")
     other = without(model, "projections", "scaling")
     with torch.no_grad(), capture(other) as trace:
-        other(TOKENS)
+        other(Inputs(TOKENS))
     X = trace["decoder.embeddings.out"]
     S = (X @ X.mT).masked_fill(torch.ones(7, 7).triu(1).bool(), -torch.inf)
     for head in range(3):
         assert torch.allclose(trace["decoder.0.self.weights"][:, head], S.softmax(-1), atol=1e-5)
     with torch.no_grad(), capture(model, "decoder.0.self.v") as own:
-        model(TOKENS)
+        model(Inputs(TOKENS))
     assert torch.allclose(trace["decoder.0.self.v"], own["decoder.0.self.v"], atol=1e-6)
 
 
 def test_the_scale_without_projections_is_that_of_x() -> None:
     other = without(make(positions="learned"), "projections")
     with torch.no_grad(), capture(other, "decoder.1.self.*") as trace:
-        other(TOKENS)
+        other(Inputs(TOKENS))
     Q = trace["decoder.1.self.q"]
     assert torch.allclose(trace["decoder.1.self.scores"], Q @ Q.mT / 24**0.5, atol=1e-5)
 
@@ -99,10 +101,10 @@ def test_the_scale_without_projections_is_that_of_x() -> None:
     [
         ({"shape": "encoder"}, "mask", "An encoder has no mask"),
         ({"similarity": "dot"}, "scaling", "Its scores are not scaled."),
-        ({"positions": "none"}, "positions", "This model knows no positions."),
+        ({"positions": "none"}, "positions", "This model has no positions."),
         ({"similarity": "additive"}, "projections", "does not compare x with x"),
         ({"projections": "none", "h": 1, "d_k": None}, "projections", "This model has no projections."),
-        ({}, "mush", "'mush' is not a part that can be left out. Did you mean mask?"),
+        ({}, "mush", "'mush' is not a part that can be removed. Did you mean mask?"),
     ],
 )
 def test_parts_that_cannot_be_left_out(settings: dict[str, Any], part: str, message: str) -> None:

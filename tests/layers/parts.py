@@ -32,7 +32,7 @@ def make_attention(
     h: int = H,
     g: int | None = None,
     d_v: int = D_V,
-    standing: tuple[int, ...] | None = None,
+    kept: tuple[int, ...] | None = None,
     projections: str = "linear",
     bias: str = "",
     d: int = D,
@@ -41,7 +41,7 @@ def make_attention(
 ) -> Attention:
     """An attention sublayer with random weights."""
     kind = SIMILARITIES[similarity]
-    size = Dimensions(d, d_memory, h, g or h, d_k if kind.uses_content else 0, d_v, standing)
+    size = Dimensions(d, d_memory, h, g or h, d_k if kind.uses_content else 0, d_v, kept)
     similar = kind(len(size.heads), size.d_k, None)
     attention = Attention(size, similar, projections, bias)
     randomise(attention)

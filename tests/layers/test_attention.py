@@ -188,19 +188,17 @@ def test_grouped_heads_share_keys_and_values(g: int, path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", SIMILARITIES)
-@pytest.mark.parametrize(
-    ("g", "standing"), [(6, (0, 2, 5)), (3, (1, 4, 5)), (2, (3,)), (1, (0, 5)), (3, (2, 3))]
-)
-def test_standing_heads_are_those_of_the_whole(kind: str, g: int, standing: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("g", "kept"), [(6, (0, 2, 5)), (3, (1, 4, 5)), (2, (3,)), (1, (0, 5)), (3, (2, 3))])
+def test_kept_heads_are_those_of_the_whole(kind: str, g: int, kept: tuple[int, ...]) -> None:
     """A pruned attention gives what the whole one gives with the other heads muted, also under a bias."""
-    whole, pruned = make_attention(kind, h=6, g=g), make_attention(kind, h=6, g=g, standing=standing)
-    assert len(pruned.size.key_heads) <= len(standing)
-    copy_standing(whole, pruned)
+    whole, pruned = make_attention(kind, h=6, g=g), make_attention(kind, h=6, g=g, kept=kept)
+    assert len(pruned.size.key_heads) <= len(kept)
+    copy_kept(whole, pruned)
     X, memory = some(B, N, D), some(B, M, D_MEMORY, seed=2)
     seen = with_bias(padded(crossed(N, M)), 6)
     K, V = whole.keys_values(memory)
     heads = plain(whole, whole.queries(X), K, V, seen)
-    muted = [head for head in range(6) if head not in standing]
+    muted = [head for head in range(6) if head not in kept]
     heads[:, muted] = 0
     expected = whole.W_o(join(heads))
     assert close(attend(pruned, X, memory, seen), expected)
@@ -208,7 +206,7 @@ def test_standing_heads_are_those_of_the_whole(kind: str, g: int, standing: tupl
         assert close(attend(pruned, X, memory, seen), expected)
 
 
-def copy_standing(whole: Attention, pruned: Attention) -> None:
+def copy_kept(whole: Attention, pruned: Attention) -> None:
     """Gives a pruned attention the weights of its heads in the whole one."""
     size = pruned.size
     weights = dict(whole.named_parameters())
@@ -231,7 +229,7 @@ def copy_standing(whole: Attention, pruned: Attention) -> None:
 
 
 def test_dimensions_know_which_keys_a_head_reads() -> None:
-    size = Dimensions(D, D, h=6, g=3, d_k=D_K, d_v=D_V, standing=(0, 1, 5))
+    size = Dimensions(D, D, h=6, g=3, d_k=D_K, d_v=D_V, kept=(0, 1, 5))
     assert (size.heads, size.key_heads, size.reads) == ((0, 1, 5), (0, 2), [0, 0, 1])
     every = Dimensions(D, D, h=4, g=2, d_k=D_K, d_v=D_V)
     assert (every.heads, every.key_heads, every.reads) == ((0, 1, 2, 3), (0, 1), [0, 0, 1, 1])

@@ -11,7 +11,7 @@ from clearhead.layers.attention import Dimensions
 from clearhead.layers.cache import Cache
 from tests.layers.parts import D_K, D_V, B, D, H, some
 
-SIZES = [Dimensions(D, D, H, 1, D_K, D_V), Dimensions(D, D, H, H, D_K, D_V, standing=(0, 2))]
+SIZES = [Dimensions(D, D, H, 1, D_K, D_V), Dimensions(D, D, H, H, D_K, D_V, kept=(0, 2))]
 
 
 def make(capacity: int = 9, window: int | None = None, batch: int = B) -> Cache:
@@ -20,7 +20,7 @@ def make(capacity: int = 9, window: int | None = None, batch: int = B) -> Cache:
 
 def fill(cache: Cache, n: int, seed: int = 1) -> None:
     """Adds n tokens with random keys and values to every sequence."""
-    chunk = cache.begin(n)
+    chunk = cache.open(n)
     for block, size in enumerate(SIZES):
         K, V = (some(cache.batch, len(size.key_heads), n, width, seed=seed) for width in (D_K, D_V))
         chunk.extend(block, K, V)
@@ -74,11 +74,13 @@ def test_a_slot_of_a_ring_holds_the_newest_position_that_falls_on_it(window: int
 def test_a_full_cache_says_so() -> None:
     cache = make(9)
     fill(cache, 7)
-    with pytest.raises(InputError, match="A sequence of 7 tokens cannot take 3 more: the cache holds 9"):
-        cache.begin(3)
+    with pytest.raises(
+        InputError, match="A sequence of 7 tokens has no room for 3 more: the cache's capacity is 9"
+    ):
+        cache.open(3)
     with pytest.raises(InputError, match="Start with a larger capacity"):
-        cache.begin(3, torch.tensor([3, 2]))
-    cache.begin(3, torch.tensor([2, 1]))  # padding does not count
+        cache.open(3, torch.tensor([3, 2]))
+    cache.open(3, torch.tensor([2, 1]))  # padding does not count
 
 
 def test_a_ring_does_not_go_back_to_what_it_has_overwritten() -> None:
@@ -88,7 +90,7 @@ def test_a_ring_does_not_go_back_to_what_it_has_overwritten() -> None:
     assert cache.lengths.tolist() == [1, 3]
     fill(cache, 2)
     cache.truncate(torch.tensor([2, 5]))  # the first has all its tokens, the second stays as it is
-    with pytest.raises(InputError, match="A window of 3 positions has overwritten what lies before it"):
+    with pytest.raises(InputError, match="A window of 3 positions has overwritten earlier tokens"):
         cache.truncate(torch.tensor([2, 4]))
     cache.truncate(torch.tensor([99, 99]))
     assert cache.lengths.tolist() == [2, 5]

@@ -12,7 +12,7 @@ from clearhead.layers.positions import POSITIONS
 from clearhead.layers.residual import PLACEMENTS
 from clearhead.layers.similarity import SIMILARITIES
 from clearhead.models.build import SHAPES
-from clearhead.models.heads import POOL_DENSE, POOLS
+from clearhead.models.transformer.heads import POOL_DENSE, POOLS
 from tests.models.cases import AXES, CASES, MIXED, REFUSED
 
 TABLES: dict[str, tuple[Any, Any]] = {
@@ -64,9 +64,9 @@ def test_a_case_is_refused_only_for_a_known_reason() -> None:
         "encoder_norm": "'decoder' has no encoder",
         "whole post": "'decoder' has no encoder",
         "whole both window": "'decoder' has no encoder",
-        "pool first": ("a token that has seen no other", "does not suit shape = 'encoder-decoder'"),
-        "pool": "does not suit shape = 'encoder-decoder'",
-        "head": "does not suit shape = 'encoder-decoder'",
+        "pool first": ("a token that sees no other", "does not work with shape = 'encoder-decoder'"),
+        "pool": "does not work with shape = 'encoder-decoder'",
+        "head": "does not work with shape = 'encoder-decoder'",
         "kept": "which this model does not have",
     }
     for case, message in REFUSED.items():

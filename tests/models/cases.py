@@ -21,9 +21,10 @@ from clearhead.layers.norms import NORMS
 from clearhead.layers.positions import POSITIONS
 from clearhead.layers.residual import PLACEMENTS
 from clearhead.layers.similarity import SIMILARITIES
-from clearhead.models.build import SHAPES, Model, build
-from clearhead.models.heads import POOL_DENSE, POOLS
-from clearhead.models.translator import Translator
+from clearhead.models.build import SHAPES, build
+from clearhead.models.inputs import Inputs
+from clearhead.models.model import Model
+from clearhead.models.transformer.heads import POOL_DENSE, POOLS
 
 B, N, M = 2, 5, 7  # sequences, target tokens, source tokens
 VOCABULARY, CONTEXT = 23, 19
@@ -249,12 +250,8 @@ def say(
     source_counts: Tensor | None = None,
 ) -> Tensor:
     """What a model says of every token: logits, or vectors where its head does not speak of tokens."""
-    if isinstance(model, Translator):
-        assert source is not None
-        return model(tokens, source, counts, source_counts)
-    if model.config.head == "language":
-        return model(tokens, counts)
-    return model.vectors(tokens, counts)
+    inputs = Inputs(tokens, counts, source, source_counts)
+    return model(inputs) if model.config.head == "language" else model.vectors(inputs)
 
 
 read = torch.no_grad()(say)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from clearhead.models.inputs import Inputs
 from tests.models.cases import CASES, B, N, gap, some_ids, some_source
 
 NAMES = [
@@ -23,8 +24,8 @@ NAMES = [
 def test_a_model_compiles_as_a_whole(name: str) -> None:
     case, counts = CASES[name], torch.tensor([N, N - 2])
     model, tokens, source = case.model(), some_ids(B, N), some_source(case)
-    arguments = (tokens, counts) if source is None else (tokens, source, counts)
+    inputs = Inputs(tokens, counts, source)
     torch.compiler.reset()
     compiled = torch.compile(model, backend="eager", fullgraph=True)  # traced in full, then run as it is
     with torch.no_grad():
-        assert gap(compiled(*arguments), model(*arguments)) < 1e-5
+        assert gap(compiled(inputs), model(inputs)) < 1e-5

@@ -14,7 +14,9 @@ from torch import Tensor
 
 from clearhead.config.model import ModelConfig
 from clearhead.inspection.capture import capture
-from clearhead.models.build import SHAPES, Model, build
+from clearhead.models.build import SHAPES, build
+from clearhead.models.inputs import Inputs
+from clearhead.models.model import Model
 from tests.models.cases import CASES, B, Case, N, configure, random_model, say, some_ids, some_source
 from tests.models.test_laws import cases
 
@@ -70,7 +72,7 @@ def gradients(model: Model, case: Case, *watched: str) -> dict[str, Tensor]:
     """The gradient of a random sum of all that the model says, for every weight."""
     tokens, source = some_ids(B, N + 1), some_source(case)
     with capture(model, *watched, attached=True):
-        logits = model(tokens) if case.config.head == "classifier" else say(model, tokens, source)
+        logits = model(Inputs(tokens)) if case.config.head == "classifier" else say(model, tokens, source)
     loss = (logits * torch.randn(logits.shape, generator=torch.Generator().manual_seed(3)).double()).sum()
     weights = dict(model.named_parameters())
     found = torch.autograd.grad(loss, list(weights.values()), materialize_grads=True, allow_unused=True)

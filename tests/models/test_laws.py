@@ -8,7 +8,8 @@ from torch import Tensor
 
 from clearhead.inspection.capture import capture
 from clearhead.layers.sites import site_names
-from clearhead.models.decoder import Decoder
+from clearhead.models.inputs import Inputs
+from clearhead.models.transformer.decoder import Decoder
 from tests.models.cases import CASES, B, Case, M, N, gap, read, some_ids, some_source
 
 TOLERANCE = 1e-5  # of float32 sums taken in another order, relative to the largest number
@@ -134,8 +135,8 @@ def test_packed_documents_are_read_one_by_one(case: Case) -> None:
     documents = torch.tensor([[0, 0, 0, 0, 1, 1, 1, 1, 1], [4, 4, 7, 7, 7, 7, 7, 4, 4]])
     spans = [[(0, 4), (4, 9)], [(0, 2), (2, 7), (7, 9)]]
     with torch.no_grad():
-        packed = model(tokens, documents=documents)
+        packed = model(Inputs(tokens, documents=documents))
         for row, parts in enumerate(spans):
             for first, last in parts:
-                alone = model(tokens[row : row + 1, first:last])
+                alone = model(Inputs(tokens[row : row + 1, first:last]))
                 assert gap(packed[row : row + 1, first:last], alone) < TOLERANCE

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from clearhead.inspection.capture import capture
-from clearhead.models.build import Model
-from clearhead.models.decoder import Decoder
+from clearhead.models.model import Model
+from clearhead.models.transformer.decoder import Decoder
 from tests.models.cases import B, Case, N, random_model, read, some_ids, some_source
 from tests.models.test_laws import cases
 

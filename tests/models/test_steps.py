@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from clearhead.layers import cache
-from clearhead.layers.cache import State
-from clearhead.models.decoder import Decoder
+from clearhead.layers.cache import DecoderState
+from clearhead.models.transformer.decoder import Decoder
 from tests.models.cases import CASES, B, Case, gap, read, some_ids, some_source
 from tests.models.test_laws import TOLERANCE, cases
 
@@ -31,7 +31,9 @@ Plan = list[list[int]]  # for each step, how many tokens each row takes
 RAGGED: Plan = [[1, 1], [6, 2], [1, 0], [0, 5], [1, 1], [5, 5]]
 
 
-def write(model: Decoder, tokens: Tensor, state: State, plan: Plan, extra: int = 0) -> list[list[Tensor]]:
+def write(
+    model: Decoder, tokens: Tensor, state: DecoderState, plan: Plan, extra: int = 0
+) -> list[list[Tensor]]:
     """Feeds rows by a plan, with `extra` columns of padding; returns the logits of each row's tokens."""
     heard: list[list[Tensor]] = [[] for _ in tokens]
     for counts in plan:

@@ -13,6 +13,7 @@ from clearhead.inspection.capture import capture
 from clearhead.layers.attention import Attention, Dimensions, plain
 from clearhead.layers.similarity import SIMILARITIES
 from clearhead.models.build import build
+from clearhead.models.inputs import Inputs
 from tests.layers.parts import attend, crossed, make_attention, some, square
 from tests.models.cases import randomise
 
@@ -341,7 +342,7 @@ def test_everything_but_attention_grows_linearly() -> None:
     rest = {}
     for n in (16, 32, 64):
         with FlopCounterMode(display=False) as counter, capture(model, "scores"):
-            model(torch.zeros(1, n, dtype=torch.long))
+            model(Inputs(torch.zeros(1, n, dtype=torch.long)))
         attention = 3 * 2 * 2 * (2 * n * n * 4)  # blocks, heads, two products
         rest[n] = counter.get_total_flops() - attention
     assert rest[64] == 2 * rest[32] == 4 * rest[16] > 0
@@ -355,7 +356,7 @@ def test_what_it_looks_at_in_a_head_of_the_fourth_layer() -> None:
     model = randomise(build(config))
     it, head = sentence.index("it"), 1
     with capture(model, "encoder.3.self.*") as trace:
-        model(torch.arange(len(sentence))[None])
+        model(Inputs(torch.arange(len(sentence))[None]))
     row = trace["encoder.3.self.weights"][0, head, it]
     assert row.shape == (len(sentence),)
     assert float(row.sum()) == pytest.approx(1)

@@ -13,7 +13,9 @@ from clearhead.layers.feedforward import FEEDFORWARDS, FeedForward
 from clearhead.layers.masks import View
 from clearhead.layers.norms import LayerNorm, WholeNorm
 from clearhead.layers.residual import PLACEMENTS
-from clearhead.models.build import SHAPES, Model, build
+from clearhead.models.build import SHAPES, build
+from clearhead.models.inputs import Inputs
+from clearhead.models.model import Model
 from tests.layers.parts import attend, crossed, square
 from tests.models.cases import B, M, N, configure, gap, randomise, some_ids
 
@@ -23,8 +25,7 @@ NORMED = [-1.5, -0.5, -0.5, -0.5, 0.0, 0.0, 1.0, 2.0]
 
 def run(model: Model) -> Tensor:
     """The model on random tokens, and a random source where it reads one."""
-    arguments = [some_ids(B, N)] + ([some_ids(B, M)] if model.config.shape == "encoder-decoder" else [])
-    return model(*arguments)
+    return model(Inputs(some_ids(B, N), source=some_ids(B, M) if model.translates else None))
 
 
 @pytest.mark.notes("N21")
@@ -148,7 +149,7 @@ def test_a_stack_of_n_blocks_keeps_the_shape(n: int, d: int) -> None:
     settings = {"encoder_blocks": 3, "d": d, "norm_placement": "post", "norm": "layer"}
     model = randomise(build(configure("encoder", settings)))
     with capture(model) as trace:
-        model(some_ids(B, n))
+        model(Inputs(some_ids(B, n)))
     stream = [X for name, X in trace.items() if ".residual." in name]
     assert len(stream) == 6
     assert all(X.shape == (B, n, d) for X in stream)

@@ -8,9 +8,10 @@ from clearhead.config.model import ModelConfig
 from clearhead.inspection.capture import capture
 from clearhead.layers.masks import View
 from clearhead.models.build import build
-from clearhead.models.decoder import Decoder
-from clearhead.models.encoder import Encoder
-from clearhead.models.translator import Translator
+from clearhead.models.inputs import Inputs
+from clearhead.models.transformer.decoder import Decoder
+from clearhead.models.transformer.encoder import Encoder
+from clearhead.models.transformer.translator import Translator
 from tests.models.cases import B, M, N, configure, gap, randomise, some_ids
 
 
@@ -29,10 +30,10 @@ def test_a_language_model_is_embeddings_causal_blocks_and_a_head() -> None:
     X = model.decoder.norm(X)
     Z = X @ model.get_parameter("head.table.weight").T + model.get_parameter("head.bias")
     P = Z.softmax(-1)
-    assert gap(model(tokens).softmax(-1), P) < 1e-5
+    assert gap(model(Inputs(tokens)).softmax(-1), P) < 1e-5
     assert torch.allclose(P.sum(-1), torch.ones(B, N))
     for n in range(1, N + 1):  # one parallel pass predicts what each prefix alone would
-        assert gap(model(tokens[:, :n])[:, -1].softmax(-1), P[:, n - 1]) < 1e-5
+        assert gap(model(Inputs(tokens[:, :n]))[:, -1].softmax(-1), P[:, n - 1]) < 1e-5
 
 
 @pytest.mark.notes("N29", "N17")
@@ -42,11 +43,11 @@ def test_a_source_enters_the_encoder_and_a_target_leaves_the_decoder() -> None:
     model = randomise(build(configure("encoder-decoder", settings)))
     assert isinstance(model, Translator)
     target, source = some_ids(B, N), some_ids(B, M, below=29)
-    logits = model(target, source)
+    logits = model(Inputs(target, source=source))
     assert logits.shape == (B, N, 23)
 
     with capture(model, "encoder.norm", "decoder.1.cross.k") as trace:
-        model(target, source)
+        model(Inputs(target, source=source))
     memory = model.encode(source)
     assert memory.shape == (B, M, 14)
     assert gap(trace["encoder.norm"], memory) < 1e-6
@@ -55,11 +56,13 @@ def test_a_source_enters_the_encoder_and_a_target_leaves_the_decoder() -> None:
 
     other = source.clone()
     other[:, -1] = (other[:, -1] + 1) % 29
-    changed = model(target, other)
+    changed = model(Inputs(target, source=other))
     assert (changed - logits).abs().amax((0, 2)).min() > 1e-4  # the last source word reaches every prediction
     other = target.clone()
     other[:, -1] = (other[:, -1] + 1) % 23
-    assert gap(model(other, source)[:, :-1], logits[:, :-1]) < 1e-5  # but no later target word does
+    assert (
+        gap(model(Inputs(other, source=source))[:, :-1], logits[:, :-1]) < 1e-5
+    )  # but no later target word does
 
 
 SENTENCES = {
@@ -88,7 +91,7 @@ def test_terrible_video_by_lennart() -> None:
     )
     model = build(config)
     assert isinstance(model, Encoder)
-    vectors = model.vectors(ids)
+    vectors = model.vectors(Inputs(ids))
     assert vectors.shape == (3, 4, 8)
     first_word_differs = (vectors[0] - vectors[1]).abs().amax(-1)
     assert (first_word_differs > 1e-4).all()  # 'video', 'by' and 'Lennart' have seen it too
@@ -96,8 +99,8 @@ def test_terrible_video_by_lennart() -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
     for _ in range(30):
         optimizer.zero_grad()
-        F.cross_entropy(model(ids), wanted).backward()
+        F.cross_entropy(model(Inputs(ids)), wanted).backward()
         optimizer.step()
-    P = model(ids).softmax(-1)
+    P = model(Inputs(ids)).softmax(-1)
     assert [labels[i] for i in P.argmax(-1)] == list(SENTENCES.values())
     assert (P.amax(-1) > 0.9).all()

@@ -11,6 +11,7 @@ from clearhead.inspection.capture import capture
 from clearhead.layers.masks import masked_softmax
 from clearhead.layers.similarity import SIMILARITIES
 from clearhead.models.build import build
+from clearhead.models.inputs import Inputs
 from tests.layers.parts import crossed
 from tests.models.cases import gap, randomise
 
@@ -36,7 +37,7 @@ def test_a_one_hot_vector_times_the_table_is_a_row_of_it() -> None:
         with torch.no_grad():
             E.copy_(table)
         with capture(model, "embeddings.tokens") as trace:
-            model(letters)
+            model(Inputs(letters))
         assert torch.allclose(trace["embeddings.tokens"], one_hot @ table)
 
 
@@ -81,7 +82,7 @@ def test_a_position_is_added_to_a_word() -> None:
     model = randomise(build(config))
     E, P = model.get_parameter("encoder.tokens.weight"), model.get_parameter("encoder.positions.weight")
     with capture(model, "embeddings.*") as trace:
-        model(ids)
+        model(Inputs(ids))
     t, p = F.one_hot(ids[0], len(known)).float(), torch.eye(4, 9)
     assert torch.allclose(trace["embeddings.tokens"][0], t @ E)
     assert torch.allclose(trace["embeddings.positions"][0], p @ P)
@@ -95,7 +96,7 @@ def test_the_first_position_has_the_same_vector_in_every_sequence() -> None:
     added = []
     for ids in ([[1, 2, 3]], [[7, 7, 0, 4]]):
         with capture(model, "embeddings.*") as trace:
-            model(torch.tensor(ids))
+            model(Inputs(torch.tensor(ids)))
         added.append(trace["embeddings.out"] - trace["embeddings.tokens"])
     assert torch.allclose(added[0], added[1][:, :3], atol=1e-6)
 
@@ -112,6 +113,7 @@ def test_they_are_rich_but_are_they_happy(positions: str) -> None:
     rich, happy = known.index("rich"), known.index("happy")
     with torch.no_grad():
         said = [
-            torch.stack([model(ids)[0, ids[0] == word][0] for word in (rich, happy)]) for ids in (one, other)
+            torch.stack([model(Inputs(ids))[0, ids[0] == word][0] for word in (rich, happy)])
+            for ids in (one, other)
         ]
     assert (gap(said[0], said[1]) < 1e-5) == (positions == "none")

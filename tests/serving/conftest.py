@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from clearhead.api import Model
-from clearhead.serving.explorer import explorer_app
+from clearhead.serving.explorer.app import explorer_app
 from tests.decoding.tiny import classifier, language_model, translator
 
 SHAPES: dict[str, Callable[[], Model]] = {

@@ -1,4 +1,4 @@
-"""Only this machine's own page may ask."""
+"""Only this machine's own page may send requests."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def test_our_own_names_are_answered(writes: Asker, host: str) -> None:
 def test_foreign_names_are_refused(writes: Asker, host: str) -> None:
     answer = writes.client.get("/api/model", headers={"host": host})
     assert answer.status_code == 403
-    assert "is not one of this service: 127.0.0.1, ::1, localhost." in answer.text
+    assert "only to 127.0.0.1, ::1, localhost." in answer.text
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_foreign_names_are_refused(writes: Asker, host: str) -> None:
 def test_foreign_pages_are_refused(writes: Asker, origin: str) -> None:
     answer = writes.client.post("/api/passes", json={"text": "a"}, headers={"origin": origin})
     assert answer.status_code == 403
-    assert answer.text == f"A page of {origin!r} may not ask this service."
+    assert answer.text == f"A page from {origin!r} may not send requests to this service."
 
 
 def test_our_own_page_is_answered(writes: Asker) -> None:

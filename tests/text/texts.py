@@ -5,7 +5,7 @@ from functools import cache
 from hypothesis import strategies as st
 
 from clearhead.config.tokenizer import TokenizerConfig
-from clearhead.text.tokenizer import Tokenizer
+from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 FRAGMENTS = [
     *("the", "eating", "I'm", "they'LL", "x", "Straße", "naïve", "1234567", "½", "日本", "ไทย", "नमस्ते"),

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from clearhead.models.build import build
-from clearhead.training.optimizers import make_optimizers
-from clearhead.training.plan import Held
+from clearhead.models.inputs import Inputs
+from clearhead.training.loop.optimizers import make_optimizers
+from clearhead.training.run.trial_steps import PeakBytes
 from tools.notes import ROOT
 from tools.scale_table import SIZES, Size, tables
 
@@ -15,10 +16,10 @@ N = 40  # tokens of a row, enough for the fused kernel
 def kept(size: Size, rows: int) -> int:
     """The bytes that a model keeps of so many rows for a backward pass."""
     model = build(size.config).train()
-    held = Held(model)
+    held = PeakBytes(model)
     with held, torch.autocast("cpu", torch.bfloat16):
-        model(torch.zeros(rows, N, dtype=torch.long))
-    return held.kept.count
+        model(Inputs(torch.zeros(rows, N, dtype=torch.long)))
+    return held.saved.count
 
 
 def test_the_page_shows_the_tables() -> None:

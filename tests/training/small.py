@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from clearhead.config.run import RunConfig
-from clearhead.training.runs import Run, make_run
+from clearhead.training.run.run import Run, make_run
 
 PAIRS = [f"uno {k} dos\tone {k} two" for k in range(60)]
 EVIL = '<script>alert(1)</script> & "q" `x` | \x1b[31m\u202e'

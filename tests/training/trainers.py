@@ -10,8 +10,9 @@ from torch import Tensor
 from clearhead.config.run import RunConfig
 from clearhead.data.prepare import prepare
 from clearhead.models.build import build
-from clearhead.training.plan import model_config
-from clearhead.training.trainer import EvaluationRecord, StepRecord, Trainer
+from clearhead.training.loop.records import EvaluationRecord, StepRecord
+from clearhead.training.loop.trainer import Trainer
+from clearhead.training.run.plan import model_config
 from tests.training.small import small_config
 
 TASKS = ("language-model", "masked-language-model", "translate", "classify")

@@ -1,6 +1,6 @@
-"""The list of commands, as the one application that runs them.
+"""The list of commands: functions enter, the application that runs them leaves.
 
-Each command has a file of its own and imports what is heavy when it runs, so that `--help` is instant.
+Each command has a file of its own and imports heavy modules when it runs, so that `--help` is instant.
 """
 
 from collections.abc import Callable
@@ -36,20 +36,26 @@ COMMANDS: list[Callable[..., None]] = [
     export,
 ]
 
-# For a command that takes settings by their own names, --model.d 256: they are checked by the config.
+# For commands that take settings by name, --model.d 256; the config checks them.
 WITH_SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def with_dashes(name: str) -> str:
+    """An option's name as it is declared: underscores, as settings have them, are accepted for dashes."""
+    return name.replace("_", "-")
+
 
 app = typer.Typer(
     name="clearhead",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": with_dashes},
 )
 
 
 def show_version(wanted: bool) -> None:
-    """Print the version and stop, when it is asked for."""
+    """Print the version and exit, if asked to."""
     if wanted:
         print(f"clearhead {__version__}")
         raise typer.Exit
@@ -59,7 +65,7 @@ def show_version(wanted: bool) -> None:
 def describe(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and stop."),
+        typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
     """Transformers you can see through."""

@@ -1,4 +1,4 @@
-"""`clearhead data RECIPE`: what would be read, as a table or as JSON on stdout; progress on stderr."""
+"""`clearhead data RECIPE`: a recipe enters; what it would read leaves on stdout, as a table or JSON."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,37 +8,39 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from clearhead.data.audit import Audit, SplitAudit
-    from clearhead.data.progress import Progress
+    from clearhead.data.progress import PreparationProgress
 
 BAR = 24
 
 
 def data(
     context: typer.Context,
-    recipe: Annotated[str, typer.Argument(help="A recipe: a file, or the name of one that is shipped.")],
-    json: Annotated[bool, typer.Option("--json", help="One JSON object in place of the table.")] = False,
-    verify: Annotated[
-        bool, typer.Option(help="Read all prepared files and compare their checksums.")
-    ] = False,
+    recipe: Annotated[str, typer.Argument(help="A recipe: a file, or the name of a shipped one.")],
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
+    verify: Annotated[bool, typer.Option(help="Verify the checksums of all prepared files.")] = False,
 ) -> None:
-    """Show what a recipe would read: counts, tokens, what is cut, dropped, repeated or shared.
+    """Show what a recipe would read: counts, tokens, and what is truncated, dropped, repeated or shared.
 
-    Settings of the recipe are overridden by their own names: --tokenizer.vocabulary 4000.
+    Override settings of the recipe by name: --tokenizer.vocabulary 4000.
     """
     from rich.console import Console
 
+    from clearhead.cli.stages import Stages
     from clearhead.config.run import RunConfig, parse_overrides
-    from clearhead.data.prepare import prepare
 
     run, tokenizers = RunConfig.read(recipe, parse_overrides(context.args)), None
     if run.training.init_from is not None:
-        from clearhead.training.begin import begin
+        from clearhead.training.run.start import resolve_start
 
-        start = begin(run)
+        start = resolve_start(run)
         run, tokenizers = start.config, start.tokenizers
-    console, status = Console(), Console(stderr=True)
-    with status.status("reading") as line:
-        prepared = prepare(run, lambda progress: line.update(told(progress)), tokenizers)
+    console = Console()
+    with Stages("Reading the data") as stages:
+        from clearhead.data.prepare import prepare
+
+        prepared = prepare(
+            run, lambda progress: stages.show("Preparing the data", describe_progress(progress)), tokenizers
+        )
     for shards in prepared.splits.values() if verify else ():
         shards.verify()
     if json:
@@ -46,22 +48,22 @@ def data(
 
         print(dumps(prepared.audit.to_json(), ensure_ascii=False))
     else:
-        cut = run.tokenizer.kind if tokenizers is None else f"the tokenizer of {run.training.init_from}"
-        title = f"{recipe}: {run.task}, {cut}, {prepared.tokenizers.target.size} tokens"
-        show(console, title, prepared.audit)
+        tokenizer = run.tokenizer.kind if tokenizers is None else f"the tokenizer of {run.training.init_from}"
+        title = f"{recipe}: {run.task}, {tokenizer}, {prepared.tokenizers.target.size} tokens"
+        print_audit(console, title, prepared.audit)
 
 
-def told(progress: "Progress") -> str:
-    """Progress in words."""
+def describe_progress(progress: "PreparationProgress") -> str:
+    """The progress of preparing data, in a line."""
     amount = f"{progress.examples:,} examples, {progress.characters / 1e6:.1f} million characters"
     return f"{progress.stage}: {amount}"
 
 
-def show(console: "Console", title: str, audit: "Audit", with_lengths: bool = True) -> None:
-    """Print the report: a table of counts, how long the examples are, and what could not be read."""
+def print_audit(console: "Console", title: str, audit: "Audit", with_lengths: bool = True) -> None:
+    """Prints a table of counts, the lengths of the examples, and what could not be read."""
     from rich.table import Table
 
-    from clearhead.data.table import table_of
+    from clearhead.data.audit import table_of
 
     console.print(title, markup=False, highlight=False)
     table = Table("")
@@ -70,20 +72,22 @@ def show(console: "Console", title: str, audit: "Audit", with_lengths: bool = Tr
     for name, values in table_of(audit):
         table.add_row(name, *values)
     console.print(table)
-    told: set[str] = set()
+    for guess in dict.fromkeys(guess for report in audit.splits.values() for guess in report.guesses):
+        console.print(f"· {guess}", markup=False, highlight=False)
+    printed: set[str] = set()
     for split, report in audit.splits.items():
         if with_lengths:
-            show_lengths(console, split, report)
+            print_lengths(console, split, report)
         for problem in report.first_problems:
-            if problem not in told:  # parts of one file tell of the same lines
+            if problem not in printed:  # splits of one file report the same lines
                 console.print(f"{split}: {problem}", markup=False, highlight=False)
-        told.update(report.first_problems)
+        printed.update(report.first_problems)
         if report.ignored:
             console.print(f"{split}: ignored {', '.join(report.ignored[:5])}", markup=False, highlight=False)
 
 
-def show_lengths(console: "Console", split: str, report: "SplitAudit") -> None:
-    """Print how long the examples are, as bars."""
+def print_lengths(console: "Console", split: str, report: "SplitAudit") -> None:
+    """Prints the lengths of the examples, as bars."""
     for column, lengths in report.lengths.items():
         if lengths.histogram:
             summary = f"{lengths.shortest} to {lengths.longest}, half of them up to {lengths.median}"

@@ -1,7 +1,7 @@
-"""`clearhead demo`: the main job end to end: train a translator, measure it, translate, and look inside it.
+"""`clearhead demo`: the main job end to end: train a translator, evaluate it, translate, and look inside it.
 
-Sentences enter as arguments; their translations leave on stdout, with what the model has learned and what its
-cross-attention looks at. A demo that was trained before is used again.
+Sentences enter as arguments; their translations leave on stdout, with its scores and a picture of its
+cross-attention. A demo that was trained before is reused.
 """
 
 import json as json_format
@@ -23,33 +23,35 @@ NEXT = """Next:
   clearhead demo "La chica lee un libro rojo."    your own sentence
   clearhead train translate YOURS.es YOURS.en    a translator of your own files
   clearhead train language-model BOOK.txt --minutes 10    or a language model
-  look at {out}/report.html in a browser"""
+  open {out}/report.html in a browser"""
 
 
 def demo(
     context: typer.Context,
     sentences: Annotated[
-        list[str] | None, typer.Argument(help="Spanish sentences to translate, besides the lecture's two.")
+        list[str] | None,
+        typer.Argument(help="Spanish sentences to translate, in addition to the two of the lecture."),
     ] = None,
     out: Annotated[
         Path,
-        typer.Option("--out", metavar="FOLDER", help="The run folder; a model that is there is used again."),
+        typer.Option("--out", metavar="FOLDER", help="Run folder; an existing model in it is reused."),
     ] = Path("runs/demo"),
-    json: Annotated[bool, typer.Option("--json", help="One JSON object at the end.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
 ) -> None:
-    """Train a Spanish to English translator, measure it, translate with it, and look inside it.
+    """Train a Spanish-to-English translator, evaluate it, translate with it, and look inside it.
 
-    Settings of its recipe are overridden by their own names: --training.steps 3000.
+    Override settings of its recipe by name: --training.steps 3000.
     """
     from rich.console import Console
 
-    from clearhead.api import load
-    from clearhead.cli.request import parted
+    from clearhead.cli.request import split_arguments
 
-    words, overrides = parted([*(sentences or []), *context.args])
+    words, overrides = split_arguments([*(sentences or []), *context.args])
     console = Console(stderr=json, soft_wrap=True, highlight=False)
     console.print(f"Spanish to English: the recipe {RECIPE}, into {out}\n", markup=False)
-    quality = trained(console, out, overrides)
+    from clearhead.api import load  # behind the first line, as it takes seconds
+
+    quality = train_or_reuse(console, out, overrides)
     model = load(out / "best")
     asked = [*SENTENCES, *words]
     made = model.translate(asked)
@@ -65,22 +67,24 @@ def demo(
         )
 
 
-def trained(console: "Console", out: Path, overrides: dict[str, str]) -> dict[str, Any]:
-    """Trains the model, goes on with it, or finds it done; then its quality on held-out sentences."""
+def train_or_reuse(console: "Console", out: Path, overrides: dict[str, str]) -> dict[str, Any]:
+    """Trains the model, resumes it or finds it done; its scores on held-out sentences."""
     from clearhead.cli.request import find_request
-    from clearhead.cli.train import carry_out, measured, prepared, show_plan, show_result
-    from clearhead.training.place import QUALITY
+    from clearhead.cli.train import evaluate_best, prepare_run, show_plan, show_result, train_and_show
+    from clearhead.training.run.folder import QUALITY
 
     if (out / QUALITY).is_file():
-        console.print(f"The model of {out} is there already; another --out trains a new one.", markup=False)
+        console.print(
+            f"{out} already contains a trained model; name another --out to train a new one.", markup=False
+        )
         return dict(json_format.loads((out / QUALITY).read_text(encoding="utf-8")))
     resume = (out / "checkpoints").is_dir()
     request = find_request([str(out) if resume else RECIPE], overrides, out, resume, None)
     try:
-        run = prepared(request)
+        run = prepare_run(request)
         show_plan(console, request, run)
-        carry_out(request, run)
-        quality = measured(run) or {}
+        train_and_show(request, run)
+        quality = evaluate_best(run) or {}
     except KeyboardInterrupt:
         print("\nStopped.", file=sys.stderr)
         raise typer.Exit(130) from None
@@ -89,10 +93,10 @@ def trained(console: "Console", out: Path, overrides: dict[str, str]) -> dict[st
 
 
 def draw(console: "Console", model: "Model", source: str, target: str) -> None:
-    """What each English word looks at in the Spanish sentence, in the head that is most decided."""
+    """Draws what each English word attends to in the Spanish sentence, in the sharpest head."""
     from clearhead.inspection.figures import attention_of, for_terminal
 
-    attention = attention_of(model.checkpoint, source, target)
+    attention = attention_of(model.bundle, source, target)
     head = attention.sharpest
-    console.print(f"\nWhat each English word looks at, in head {head} (darker is more):\n")
+    console.print(f"\nWhat each English word attends to, in head {head} (darker is more):\n")
     console.print(for_terminal(attention, head), markup=False)

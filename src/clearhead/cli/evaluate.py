@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from clearhead.cli.options import Json, ModelFolder, with_decoding
+from clearhead.cli.terminal import for_stream
 from clearhead.config.decoding import DecodingConfig
 from clearhead.errors import InputError
 
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from clearhead.config.data import DataConfig
-    from clearhead.text.examples import Example, Kind, Split
-    from clearhead.text.sources import Reader
+    from clearhead.config.run import RunConfig
+    from clearhead.examples import Example, Kind, Split
+    from clearhead.text.sources.read import ExampleReader
 
-PART = "test"  # of a recipe or corpus, where none is asked for
+PART, FALLBACK = "test", "validation"  # of a recipe or corpus, if omitted
+NOT_OF_FILES = {"count", "options", "seed", "format"}  # settings of corpora, and what an extension says
 
 
 @with_decoding
@@ -31,36 +34,47 @@ def evaluate(
         typer.Option("--data", help="A file, builtin:NAME, or two aligned files (the option given twice)."),
     ] = None,
     columns: Annotated[
-        list[str] | None, typer.Option("--columns", help="Columns of the data, by name or number.")
+        list[str] | None,
+        typer.Option(
+            "--columns",
+            "--data.columns",
+            help="Columns of the data, by name or number: text,label (default: those of the run).",
+        ),
     ] = None,
     recipe: Annotated[
         str | None,
-        typer.Option("--recipe", help="A recipe whose data and decoding to use; that of the run by default."),
+        typer.Option("--recipe", help="Use the data and decoding of this recipe (default: that of the run)."),
     ] = None,
     split: Annotated[
         str | None,
-        typer.Option("--split", help="Part of the recipe or corpus: train, validation or test (default)."),
+        typer.Option(
+            "--split",
+            help="Part of the recipe or corpus: train, validation or test (default; validation if it has no test "
+            "data).",
+        ),
     ] = None,
     on_error: Annotated[
         str | None,
-        typer.Option("--on_error", help="At a line that cannot be read: stop (default), or skip it."),
+        typer.Option("--on-error", help="For a line that cannot be read: stop (default) or skip."),
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first examples.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Evaluate only the first examples.")
+    ] = None,
     bleu: Annotated[
         str | None,
-        typer.Option("--bleu", help="How sacreBLEU cuts words: 13a, intl, char, none (already tokenised)."),
+        typer.Option("--bleu", help="Tokenisation of sacreBLEU: 13a, intl, char, none (already tokenised)."),
     ] = None,
     lowercase: Annotated[
-        bool, typer.Option("--lowercase", help="Compare translations without case.")
+        bool, typer.Option("--lowercase", help="Ignore case when comparing translations.")
     ] = False,
     json: Json = False,
 ) -> None:
     """Measure a model on held-out data."""
     from rich.console import Console
 
-    from clearhead.checkpoint import load
     from clearhead.config.run import RunConfig
-    from clearhead.training.evaluate import Evaluation
+    from clearhead.model_folder import load
+    from clearhead.training.evaluation.evaluate import Evaluation
 
     evaluation = Evaluation(load(model))
     if evaluation.kind != "pair":
@@ -70,16 +84,15 @@ def evaluate(
     config = None if own is None else RunConfig.read(own)
     if config is not None:
         settings = config.decoding.replace(**settings.given())
-    reader: Reader | None
+    part: dict[str, Any] = {}
     if data:
-        reader = read_files(data, evaluation.kind, columns, split, on_error)
+        reader = read_files(data, evaluation.kind, format_of_run(config, data, columns), split, on_error)
     elif config is not None:
-        reader = read_part(config.data, evaluation.kind, split, on_error)
-        if reader is None:
-            raise InputError(f"{own} has no {split or PART} data.\nGive --data FILE, or another --split.")
+        found, reader = read_part(config.data, evaluation.kind, split, on_error, str(own))
+        part = {"split": found}
     else:
         raise InputError(
-            f"{model} lies in no run folder, so its data is not known.\nGive --data FILE or --recipe RECIPE."
+            f"{model} is not in a run folder, so its data is unknown.\nGive --data FILE or --recipe RECIPE."
         )
     console, done = Console(stderr=True), 0
     with console.status("evaluating", spinner="line") as status:
@@ -91,21 +104,21 @@ def evaluate(
 
         result = evaluation.run(first(reader, limit), settings, bleu, lowercase, progress)
     if count := reader.problems.count:
-        what = "1 line was left out" if count == 1 else f"{count:,} lines were left out, the first"
-        print(f"{what}: {reader.problems.first[0]}.", file=sys.stderr)
+        what = "1 line was skipped" if count == 1 else f"{count:,} lines were skipped, the first"
+        print(for_stream(f"{what}: {reader.problems.first[0]}.", sys.stderr), file=sys.stderr)
     if json:
         finite = {
             key: None if isinstance(value, float) and not isfinite(value) else value
             for key, value in result.items()
         }
-        print(json_format.dumps(finite, ensure_ascii=False))
+        print(for_stream(json_format.dumps(part | finite, ensure_ascii=False), sys.stdout))
     else:
         show(result)
 
 
 def first(examples: "Iterable[Example]", limit: int | None) -> "Iterator[Example]":
-    """The first examples; a long document comes in pieces, and all of them are one example."""
-    from clearhead.text.examples import Text
+    """The first examples; a long document arrives in parts, which count as one example."""
+    from clearhead.examples import Text
 
     count = 0
     for example in examples:
@@ -116,70 +129,104 @@ def first(examples: "Iterable[Example]", limit: int | None) -> "Iterator[Example
 
 
 def refuse_unused(options: list[str]) -> None:
-    """Refuses options about translations, for a model that writes none when it is evaluated."""
+    """Refuses options for translations if the model is not a translator."""
     if options:
         raise InputError(
-            f"--{options[0]} is about translations, and this model is no translator: it is evaluated on what is given, "
-            "and writes nothing.\nLeave it out."
+            f"--{options[0].replace('_', '-')} applies to translations, but this model is not a translator: its "
+            "evaluation generates no text.\nOmit the option."
         )
 
 
 def check_choice(
     data: list[str] | None, columns: list[str] | None, recipe: str | None, split: str | None
 ) -> None:
-    """Refuses what does not say clearly what to evaluate on."""
+    """Refuses options that do not say unambiguously what to evaluate on."""
     if split not in (None, "train", "validation", "test"):
-        raise InputError(f"--split {split} is not a part of any data.\nUse train, validation or test.")
+        raise InputError(f"--split {split} is unknown.\nUse train, validation or test.")
     if data and recipe is not None:
         raise InputError("--data and --recipe both say what to evaluate on.\nGive one of them.")
     if columns and not data:
-        raise InputError("--columns are those of --data FILE, which is not given.\nA recipe has its own.")
+        raise InputError("--columns needs --data FILE.\nA recipe has its own columns.")
     if split is not None and data and not any(name.startswith(("builtin:", "hub:")) for name in data):
         raise InputError(
-            f"--split {split} is a part of a recipe or a corpus, and {data[0]} is a file: all of it is read.\n"
-            "Leave --split out, or give the recipe that divides it with --recipe."
+            f"--split {split} selects a part of a recipe or a corpus, but {data[0]} is a file and has no splits.\n"
+            "Omit --split, or give the recipe that splits it with --recipe."
         )
 
 
 def recipe_of(model: Path) -> str | None:
-    """The recipe of the run that a model was made in."""
-    from clearhead.training.place import RECIPE, holds_run
+    """The recipe of the run that produced a model."""
+    from clearhead.training.run.folder import RECIPE, holds_run
 
     return next((str(path / RECIPE) for path in (model, model.parent) if holds_run(path)), None)
 
 
+def format_of_run(config: "RunConfig | None", data: list[str], columns: list[str] | None) -> dict[str, Any]:
+    """How to read given data: like the files of the run, as far as its recipe says, under the columns given here.
+
+    A corpus has no columns, and its options are its own.
+    """
+    from clearhead.config.data import DataConfig, Reading, is_path
+    from clearhead.config.overrides import find_setting
+
+    own: dict[str, Any] = {}
+    if config is not None and all(is_path(name) for name in data):
+        given = config.data.given()
+        own = {
+            name: value for name, value in given.items() if name in Reading.model_fields.keys() - NOT_OF_FILES
+        }
+    if not columns:
+        return own
+    if len(columns) == 1:  # as in a recipe or for train: text,label
+        return own | {"columns": find_setting(DataConfig, "columns").convert(columns[0])}
+    return own | {"columns": tuple(int(column) if column.isdecimal() else column for column in columns)}
+
+
 def read_files(
-    data: list[str], kind: "Kind", columns: list[str] | None, split: str | None, on_error: str | None
-) -> "Reader":
+    data: list[str], kind: "Kind", format: dict[str, Any], split: str | None, on_error: str | None
+) -> "ExampleReader":
     """The examples of given files or corpora."""
-    from clearhead.text.sources import read
+    from clearhead.config.data import Reading
+    from clearhead.text.sources.read import read
 
     if kind == "pair" and len(data) > 2:
         raise InputError(
-            f"--data is given {len(data)} times, and a translator is evaluated on pairs.\n"
-            "Give one file of pairs (.tsv, .csv, .jsonl, .parquet, .po), or two aligned files: the sources first."
+            f"--data is given {len(data)} times, but a translator is evaluated on pairs.\n"
+            "Give one file of pairs (.tsv, .csv, .jsonl, .parquet, .po), or two aligned files, sources first."
         )
-    named = [int(column) if column.isdecimal() else column for column in columns or ()]
     part: Split = split or PART  # type: ignore[assignment]
     source = data[0] if len(data) == 1 else data
-    return read(source, kind, named or None, on_error, split=part)  # type: ignore[arg-type]
+    reading = Reading(**format)
+    return read(source, kind, None, on_error, reading=reading, split=part)  # type: ignore[arg-type]
 
 
-def read_part(data: "DataConfig", kind: "Kind", split: str | None, on_error: str | None) -> "Reader | None":
-    """The examples of a part of a recipe's data, where it has that part."""
-    from clearhead.text.sources import read_split
+def read_part(
+    data: "DataConfig", kind: "Kind", split: str | None, on_error: str | None, recipe: str
+) -> "tuple[str, ExampleReader]":
+    """The examples of a part of a recipe's data; of the validation data if there are no others to test on."""
+    from clearhead.text.sources.read import read_split
 
     stated = {} if on_error is None else {"on_error": on_error}
-    return read_split(data.replace(**stated), kind, split or PART)  # type: ignore[arg-type]
+    wanted: list[Split] = [PART, FALLBACK] if split is None else [split]  # type: ignore[list-item]
+    for part in wanted:
+        reader = read_split(data.replace(**stated), kind, part)
+        if reader is not None:
+            if part != wanted[0]:
+                print(f"{recipe} has no {wanted[0]} data: evaluating on its {part} data, by which the best model was "
+                      "chosen.", file=sys.stderr)  # fmt: skip
+            return part, reader
+    raise InputError(f"{recipe} has no {' or '.join(wanted)} data.\nGive --data FILE, or another --split.")
 
 
 def show(result: dict[str, Any], file: IO[str] | None = None) -> None:
-    """The numbers, one a line, on stdout or in another file."""
+    """Prints the numbers, one per line, on stdout or into another file."""
+    stream: Any = file or sys.stdout
     for name, value in result.items():
         if name == "confusion":
-            width = max(len(label) for label in result["labels"])
+            labels = [for_stream(label, stream) for label in result["labels"]]
+            width = max(map(len, labels))
             print("confusion (rows true, columns given)", file=file)
-            for label, row in zip(result["labels"], value, strict=True):
+            for label, row in zip(labels, value, strict=True):
                 print(f"  {label:{width}} {' '.join(f'{count:6d}' for count in row)}", file=file)
         elif name != "labels":
-            print(f"{name:16} {value:.4f}" if isinstance(value, float) else f"{name:16} {value}", file=file)
+            print(f"{name:18} {value:.4f}" if isinstance(value, float) else f"{name:18} {value}", file=file)

@@ -1,21 +1,21 @@
-"""`clearhead import SOURCE OUT` and `clearhead export MODEL OUT`: folders of Hugging Face, both ways."""
+"""`clearhead import SOURCE OUT` and `clearhead export MODEL OUT`: Hugging Face folders and GGUF files, both ways."""
 
 import json as json_format
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from clearhead.cli.options import ModelFolder
+from clearhead.cli.options import Json, ModelFolder
 from clearhead.config.model import Head
 from clearhead.errors import ConfigError, suggest
 
 Out = Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write; it must not exist yet.")]
 AllowPickle = Annotated[
     bool,
-    typer.Option("--allow-pickle", help="Read tensors from a .bin where a source has no safetensors."),
+    typer.Option("--allow-pickle", help="Read tensors from a .bin if the source has no safetensors."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 HEADS: dict[str, Head] = {"language": "language", "classifier": "classifier", "none": "none"}
 
 
@@ -23,51 +23,93 @@ def import_(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SOURCE", help="A folder of Hugging Face, a .gguf file, or hub:OWNER/NAME@COMMIT."
+            metavar="SOURCE", help="A Hugging Face folder, a .gguf file, or hub:OWNER/NAME@COMMIT."
         ),
     ],
     out: Out,
     head: Annotated[
         str | None,
-        typer.Option(
-            "--head", help="What to read from the top: language, classifier or none; theirs if not given."
-        ),
+        typer.Option("--head", help="Head to import: language, classifier or none (default: the source's)."),
     ] = None,
     allow_pickle: AllowPickle = False,
     json: Json = False,
 ) -> None:
-    """Make a model folder from a model of Hugging Face."""
+    """Convert a Hugging Face model into a model folder."""
     if head is not None and head not in HEADS:
-        raise ConfigError(f"--head {head} is not known. {suggest(head, HEADS)}")
+        raise ConfigError(f"--head {head} is unknown. {suggest(head, HEADS)}")
     from clearhead.exchange.importing import import_model
 
-    foreign = import_model(source, out, allow_pickle, None if head is None else HEADS[head])
-    count = sum(weight.numel() for weight in foreign.empty().parameters())
-    tokenizer = foreign.tokenizers[0]
+    imported = import_model(source, out, allow_pickle, None if head is None else HEADS[head])
+    count = sum(weight.numel() for weight in imported.empty().parameters())
+    tokenizer = imported.tokenizers[0]
     if json:
-        facts = {"family": foreign.family, "shape": foreign.config.shape, "head": foreign.config.head}
+        facts = {"family": imported.family, "shape": imported.config.shape, "head": imported.config.head}
         tokens = None if tokenizer is None else tokenizer.size
         print(json_format.dumps(facts | {"weights": count, "tokens": tokens, "out": str(out)}))
         return
-    print(f"{source}: family {foreign.family}, head {foreign.config.head}, {count:,} weights")
-    print(f"tokenizer: {'none that can be read here' if tokenizer is None else f'{tokenizer.size:,} tokens'}")
-    print(f"{out} is a model folder. Compare: clearhead check {out} --against {source}")
+    print(f"{source}: family {imported.family}, head {imported.config.head}, {count:,} weights")
+    print(f"tokenizer: {'none that is supported' if tokenizer is None else f'{tokenizer.size:,} tokens'}")
+    print(
+        f"Wrote the model folder {out}. Compare it with its source: "
+        f"clearhead check {shlex.quote(str(out))} --against {shlex.quote(str(source))}"
+    )
 
 
 import_.__name__ = "import"  # the word itself is Python's
 
 
-def export(model: ModelFolder, out: Out, json: Json = False) -> None:
-    """Write a model as a folder that transformers loads."""
+def export(
+    model: ModelFolder,
+    out: Annotated[
+        Path,
+        typer.Argument(
+            metavar="OUT", help="The folder to write, or a file OUT.gguf; neither must exist yet."
+        ),
+    ],
+    number_type: Annotated[
+        str | None,
+        typer.Option(
+            "--type", help="Numbers in a .gguf file: float32, float16 or q8_0 (default: the model's)."
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Convert a model into a folder that transformers loads, or a .gguf file for llama.cpp."""
+    if out.suffix == ".gguf":
+        return export_to_gguf(model, out, number_type, json)
+    if number_type is not None:
+        raise ConfigError(f"--type {number_type} applies to .gguf files only.\nName the output {out}.gguf.")
     from clearhead.exchange.exporting import export_model
+    from clearhead.exchange.families.accepted_by import accepted_by
+    from clearhead.model_folder import find, read_config
 
     made = export_model(model, out)
+    servers = accepted_by(made, read_config(find(model)))
     if json:
         facts = {"family": made.family, "architecture": made.config["architectures"][0]}
-        print(json_format.dumps(facts | {"added": sorted(made.added), "out": str(out)}))
-        return
+        print(json_format.dumps(facts | {"added": sorted(made.added), "out": str(out)} | servers))
+        return None
     print(f"{out}: family {made.family}, {made.config['architectures'][0]}")
     if made.added:
-        print(
-            f"written with numbers that change nothing, for what only {made.family} has: {', '.join(made.added)}"
-        )
+        print(f"neutral weights fill what only {made.family} has: {', '.join(made.added)}")
+    for server, answer in servers.items():
+        print(f"{server}: {answer}")
+    return None
+
+
+def export_to_gguf(model: Path, out: Path, number_type: str | None, json: bool) -> None:
+    """Writes a file for llama.cpp and says what it contains."""
+    from clearhead.exchange.exporting_gguf import export_gguf
+    from clearhead.exchange.weights.write_gguf import NUMBER_TYPES
+
+    known = {str(name): name for name in NUMBER_TYPES}
+    if number_type is not None and number_type not in known:
+        raise ConfigError(f"--type {number_type} is unknown. {suggest(number_type, known)}")
+    made = export_gguf(model, out, None if number_type is None else known[number_type])
+    if json:
+        facts = {"architecture": made.architecture, "type": made.number_type, "notes": made.notes}
+        print(json_format.dumps(facts | {"out": str(out)}))
+        return
+    print(f"{out}: architecture {made.architecture}, {made.number_type}, {out.stat().st_size:,} bytes")
+    for note in made.notes:
+        print(f"note: {note}")

@@ -1,13 +1,21 @@
 """`clearhead explore MODEL`: every number of a forward pass, on a page in the browser, on this machine only."""
 
-import socket
+import os
+import signal
 import sys
-from typing import Annotated
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from clearhead.cli.options import ModelFolder
 from clearhead.errors import InputError
+
+if TYPE_CHECKING:
+    from clearhead.serving.server import BoundedListener
 
 HOST, PORT = "127.0.0.1", 7878
 
@@ -16,33 +24,49 @@ def explore(
     model: ModelFolder,
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help=f"Where to listen; {PORT} or a free one if not given."),
+        typer.Option(min=0, max=65535, help=f"Port to listen on (default: {PORT}, or a free one)."),
     ] = None,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the browser.")] = False,
 ) -> None:
     """Open a model in the browser and see every number of a pass."""
-    import uvicorn
-
     from clearhead.api import load
-    from clearhead.checkpoint import find
-    from clearhead.serving.explorer import explorer_app
+    from clearhead.model_folder import find
+    from clearhead.serving.access_token import new_token
+    from clearhead.serving.explorer.app import explorer_app
+    from clearhead.serving.server import server_for
 
     folder = find(model).resolve()
     name = folder.parent.name if folder.name in ("best", "last") else folder.name
-    app = explorer_app(load(folder), name, str(folder))
-    with listen(port) as listener:
-        address = f"http://{HOST}:{listener.getsockname()[1]}/"
+    token = new_token()
+    app = explorer_app(load(folder), name, str(folder), token=token)
+    with listen(port) as listener, ended_by_ctrl_c():
+        address = f"http://{HOST}:{listener.getsockname()[1]}/?token={token}"
         print(address, flush=True)
-        print("Only this machine can reach it. Ctrl-C ends it.", file=sys.stderr)
-        if not no_open:
-            open_browser(address)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", server_header=False, lifespan="off"))
-        server.run(sockets=[listener])
+        print("Only this machine can reach it, with this token. Press Ctrl-C to stop.", file=sys.stderr)
+        with nullcontext() if no_open else opened_in_browser(address):
+            server_for(app).run(sockets=[listener])
 
 
-def listen(port: int | None) -> socket.socket:
-    """A socket on the loopback address, at the port asked for or, where none was, at a free one."""
-    listener = socket.socket()
+@contextmanager
+def ended_by_ctrl_c() -> Iterator[None]:
+    """Ends the process at Ctrl-C or SIGTERM without waiting for a pass that a thread still computes."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("\nStopped.", file=sys.stderr)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(130)
+
+
+def listen(port: int | None) -> "BoundedListener":
+    """A socket on the loopback address, at the given port or, if omitted, at the default or a free one."""
+    import socket
+
+    from clearhead.serving.server import BoundedListener, most_connections
+
+    listener = BoundedListener(most_connections())
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((HOST, PORT if port is None else port))
@@ -50,16 +74,33 @@ def listen(port: int | None) -> socket.socket:
         if port is not None:
             listener.close()
             raise InputError(
-                f"Port {port} of {HOST} cannot be used: {error.strerror}.\nName another with --port."
+                f"Port {port} of {HOST} cannot be used: {error.strerror}.\nChoose another with --port."
             ) from None
         listener.bind((HOST, 0))
     listener.listen()  # from here on a browser waits for the answer
     return listener
 
 
-def open_browser(address: str) -> None:
-    """Opens the page, without waiting for a browser that takes its time."""
+@contextmanager
+def opened_in_browser(address: str) -> Iterator[None]:
+    """Opens an address, without waiting for the browser, by a private file in the home folder.
+
+    Other users can read the command line of a browser, and so an address on it. Some browsers may not read files
+    in a temporary folder.
+    """
     import webbrowser
     from threading import Thread
 
-    Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    try:
+        handle, name = tempfile.mkstemp(".html", "clearhead-explore-", Path.home())
+    except OSError:
+        print("The browser could not be opened. Open the address yourself.", file=sys.stderr)
+        yield
+        return
+    try:
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={address}">')
+        Thread(target=webbrowser.open, args=(Path(name).as_uri(),), daemon=True).start()
+        yield
+    finally:
+        Path(name).unlink(missing_ok=True)

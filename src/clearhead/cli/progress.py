@@ -1,7 +1,7 @@
-"""What a run shows while it trains: records enter, a live display or plain lines on stderr leave.
+"""The progress of training: records enter, a live display or plain lines on stderr leave.
 
-On a terminal the display is drawn anew where it stands; elsewhere there are lines, a few a minute. It draws only
-when a record comes, and not more than a few times a second, so that training does not wait for it.
+On a terminal the display is redrawn in place; elsewhere lines are printed, a few per minute. It draws only when a
+record arrives, and at most a few times per second, so that training does not wait for it.
 """
 
 import math
@@ -15,28 +15,28 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from clearhead.training.history import Sample
-from clearhead.training.report import duration
-from clearhead.training.trainer import EvaluationRecord, StepRecord
+from clearhead.training.loop.records import EvaluationRecord, StepRecord
+from clearhead.training.reporting.history import Sample
+from clearhead.training.reporting.wording import duration
 
 if TYPE_CHECKING:
-    from clearhead.training.history import Kept
+    from clearhead.training.reporting.history import LogEntry
 
 SECONDS_BETWEEN_DRAWS = 0.4
 SECONDS_BETWEEN_LINES = 10.0
-MEMORY = 20  # records that the smoothed loss remembers
+MEMORY = 20  # records that the smoothed loss averages over
 BLOCKS = "▁▂▃▄▅▆▇█"
 SPARK = 48
 SHOWN_LINES = 4  # of a sample
 
 
 class Display:
-    """Shows records as they come; use it in a `with`."""
+    """Shows records as they arrive; use it in a `with`."""
 
     def __init__(self, steps: int, console: Console | None = None) -> None:
         self.console, self.steps = console or Console(stderr=True), steps
         self.is_live = self.console.is_terminal
-        self.began, self.first_step = 0.0, 0  # when the first record came, and its step
+        self.began, self.first_step = 0.0, 0  # when the first record arrived, and its step
         self.last_draw = self.last_line = -math.inf
         self.smooth, self.weight = 0.0, 0.0
         self.curve: list[float] = []
@@ -47,8 +47,8 @@ class Display:
         self.message = ""
         self.live = Live(console=self.console, auto_refresh=False, transient=False) if self.is_live else None
 
-    def show(self, record: "Kept") -> None:
-        """Takes a record in, and shows what is new."""
+    def show(self, record: "LogEntry") -> None:
+        """Takes a record, and shows what is new."""
         if isinstance(record, StepRecord):
             self.take_step(record)
         elif isinstance(record, EvaluationRecord):
@@ -65,7 +65,7 @@ class Display:
             self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def take_step(self, record: StepRecord) -> None:
-        """Some more steps."""
+        """Takes the record of some steps."""
         keep = 1 - 1 / MEMORY
         if math.isfinite(record.loss):
             self.smooth, self.weight = keep * self.smooth + record.loss, keep * self.weight + 1
@@ -76,15 +76,15 @@ class Display:
 
     @property
     def seconds_left(self) -> float:
-        """How long the rest takes at the pace since the first record, evaluations included."""
+        """The time left at the pace since the first record, evaluations included."""
         if self.record is None:
             return math.nan
         done, left = self.record.step - self.first_step, self.steps - self.record.step
         pace = (monotonic() - self.began) / done if done else self.record.seconds / self.record.step
         return pace * left
 
-    def line(self, record: "Kept") -> str | None:
-        """A record as a line, where there is no terminal; steps only once in a while."""
+    def line(self, record: "LogEntry") -> str | None:
+        """A record as a line, if there is no terminal; steps only once in a while."""
         if isinstance(record, StepRecord):
             is_due = record.seconds - self.last_line >= SECONDS_BETWEEN_LINES or record.step == self.steps
             if not is_due:
@@ -96,9 +96,9 @@ class Display:
                 f"{self.time_left} left" + (f"  {record.skipped} skipped" if record.skipped else "")
             )
         if isinstance(record, EvaluationRecord):
-            best = "  the best so far" if record.is_best else ""
+            best = "  best so far" if record.is_best else ""
             return f"step {record.step:,}  validation loss {record.validation_loss:.4f}{best}"
-        return f"step {record.step:,}  {told(record)}"
+        return f"step {record.step:,}  {sample_line(record)}"
 
     @property
     def curve_end(self) -> float:
@@ -107,11 +107,11 @@ class Display:
 
     @property
     def time_left(self) -> str:
-        """The time left, in words."""
+        """The time left, as text."""
         return duration(self.seconds_left) if math.isfinite(self.seconds_left) else "?"
 
     def draw(self) -> None:
-        """Draws the display anew."""
+        """Redraws the display."""
         assert self.live is not None
         self.last_draw = monotonic()
         self.live.update(self.picture(), refresh=True)
@@ -130,7 +130,7 @@ class Display:
         if len(self.curve) > 1:
             parts += [Text(), Text(sparkline(self.curve, SPARK), style="blue")]
         for sample in self.samples[:2]:
-            parts += [Text(), shown(sample)]
+            parts += [Text(), sample_block(sample)]
         if self.message:
             parts += [Text(), Text(self.message, style="yellow")]
         return Group(*parts)
@@ -155,7 +155,7 @@ class Display:
         return values
 
     def say(self, message: str) -> None:
-        """Shows a sentence to the user."""
+        """Shows a message to the user."""
         self.message = message
         if self.live is not None:
             self.draw()
@@ -176,31 +176,33 @@ class Display:
             self.live.stop()
 
 
-def told(sample: Sample) -> str:
-    """A sample in one line."""
-    made = one_line(sample.made)
+def sample_line(sample: Sample) -> str:
+    """A sample as a line."""
+    made = printable_line(sample.made)
     if not sample.given:
         return f"writes: {made}"
-    wanted = "" if sample.wanted in (None, sample.made) else f"  (wanted: {one_line(sample.wanted or '')})"
-    return f"{one_line(sample.given)} → {made}{wanted}"
+    wanted = (
+        "" if sample.wanted in (None, sample.made) else f"  (expected: {printable_line(sample.wanted or '')})"
+    )
+    return f"{printable_line(sample.given)} → {made}{wanted}"
 
 
-def one_line(text: str, most: int = 160) -> str:
-    """A text without line breaks or characters that steer a terminal, and not too long."""
+def printable_line(text: str, most: int = 160) -> str:
+    """A text without line breaks or terminal control characters, truncated."""
     plain = "".join(letter if letter.isprintable() else " " for letter in text)
     return plain if len(plain) <= most else plain[: most - 1] + "…"
 
 
-def shown(sample: Sample) -> Text:
+def sample_block(sample: Sample) -> Text:
     """A sample in the display."""
     if sample.given:
         right = sample.made == sample.wanted
-        text = Text(one_line(sample.given) + "\n", style="dim")
-        text.append(f"→ {one_line(sample.made)}", style="green" if right else "default")
+        text = Text(printable_line(sample.given) + "\n", style="dim")
+        text.append(f"→ {printable_line(sample.made)}", style="green" if right else "default")
         if sample.wanted is not None and not right:
-            text.append(f"\n  {one_line(sample.wanted)}", style="dim")
+            text.append(f"\n  {printable_line(sample.wanted)}", style="dim")
         return text
-    lines = [one_line(line, 100) for line in sample.made.split("\n") if line.strip()]
+    lines = [printable_line(line, 100) for line in sample.made.split("\n") if line.strip()]
     return Text("\n".join(lines[:SHOWN_LINES]), style="italic")
 
 

@@ -1,4 +1,4 @@
-"""`clearhead recipes [NAME]`: the recipes that come with the package, or the text of one."""
+"""`clearhead recipes [NAME]`: the shipped recipes, or the text of one, on stdout."""
 
 import json as json_format
 import tomllib
@@ -11,12 +11,10 @@ from clearhead.errors import ConfigError, suggest
 
 
 def recipes(
-    name: Annotated[
-        str | None, typer.Argument(help="The recipe to print; a list of all when none is named.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    name: Annotated[str | None, typer.Argument(help="Recipe to print; lists all if omitted.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """List the recipes that come with the package, or print one."""
+    """List the shipped recipes, or print one."""
     from clearhead.config.run import shipped
 
     known = shipped()
@@ -25,12 +23,12 @@ def recipes(
     if name is not None:
         text = known[name].read_text(encoding="utf-8")
         print(
-            json_format.dumps(described(known[name]) | {"text": text}, ensure_ascii=False)
+            json_format.dumps(describe_recipe(known[name]) | {"text": text}, ensure_ascii=False)
             if json
             else text.rstrip()
         )
         return
-    found = [described(path) for path in known.values()]
+    found = [describe_recipe(path) for path in known.values()]
     if json:
         print(json_format.dumps({"recipes": found}, ensure_ascii=False))
         return
@@ -39,7 +37,7 @@ def recipes(
     print("\nclearhead recipes NAME prints one; clearhead train NAME trains it.")
 
 
-def described(path: Path) -> dict[str, str]:
+def describe_recipe(path: Path) -> dict[str, str]:
     """Name, task and description of a recipe; the description is its first comment."""
     text = path.read_text(encoding="utf-8")
     comment = next((line.lstrip("# ").rstrip() for line in text.splitlines() if line.startswith("#")), "")

@@ -1,10 +1,11 @@
-"""`clearhead train`: from a recipe, or from a task and files, to a run folder with a model that works.
+"""`clearhead train`: a recipe, or a task and files, enter; a run folder with a trained model leaves.
 
-The plan comes first; results are on stdout, progress is on stderr. Ctrl-C saves a checkpoint and says how to go on.
+The plan comes first; results go to stdout, progress to stderr. Ctrl-C saves a checkpoint and says how to resume.
 """
 
 import json as json_format
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -16,19 +17,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clearhead.cli.request import Request, find_request, parted
+from clearhead.cli.request import Request, find_request, split_arguments
+from clearhead.cli.stages import Stages
+from clearhead.config.tasks import TASKS
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from clearhead.training.runs import Run
-
-EXAMPLES = {
-    "language-model": 'clearhead generate {out} "{prompt}"',
-    "masked-language-model": "clearhead train classify FILE --training.init_from {out}/best",
-    "translate": 'clearhead translate {out} "A sentence."',
-    "classify": 'clearhead classify {out} "A text."',
-}
+    from clearhead.training.run.plan import Plan
+    from clearhead.training.run.run import Run
 
 
 def train(
@@ -37,47 +34,51 @@ def train(
         str,
         typer.Argument(
             metavar="RECIPE | TASK FILES...",
-            help="A recipe: a file, or the name of a shipped one. Or a task (language-model, masked-language-model, "
-            "translate, classify) and files, for which a recipe is made. Or a run folder, with --resume.",
+            help=f"A recipe: a file, or the name of a shipped one. Or a task ({', '.join(TASKS)}) and files; clearhead "
+            "then chooses a recipe. Or a run folder, with --resume.",
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FOLDER", help="The run folder; runs/NAME by default.")
+        Path | None, typer.Option("--out", metavar="FOLDER", help="Run folder; default: runs/NAME.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint.")] = False,
-    plan: Annotated[bool, typer.Option("--plan", help="Say what would be done, and stop.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume from the latest checkpoint.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Print the plan and exit.")] = False,
     minutes: Annotated[
         float | None,
-        typer.Option("--minutes", min=0.01, help="How long to train, in place of steps or epochs."),
+        typer.Option(
+            "--minutes", min=0.01, help="Minutes to train, instead of the recipe's steps or epochs."
+        ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object at the end.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
 ) -> None:
-    """Train a model: a plan, then training with a report to look at, then its quality.
+    """Train a model: print the plan, train while writing a report, and evaluate the best model.
 
-    Settings of the recipe are overridden by their own names: --training.learning_rate 3e-4.
+    Override settings of the recipe by name: --training.learning_rate 3e-4.
     """
     from rich.console import Console
 
-    # Where stdout belongs to one JSON object, what people read goes to stderr.
+    # With --json, stdout is for the one object, and what people read goes to stderr.
     console = Console(stderr=json, soft_wrap=True, highlight=False)
-    words, overrides = parted([what, *context.args])
+    words, overrides = split_arguments([what, *context.args])
     request: Request | None = None
-    with among_ranks() as is_first:
+    with among_ranks() as is_first, ExitStack() as claims:
         try:
-            request = agreed(lambda: find_request(words, overrides, out, resume, minutes))
-            run = prepared(request)
+            request = share_request(
+                lambda: find_request(words, overrides, out, resume, minutes, None if plan else claims)
+            )
+            run = prepare_run(request)
             show_plan(console, request, run)
             if plan:
-                facts = planned(request, run) | {"audit": run.data.audit.to_json()}
+                facts = plan_json(run) | {"audit": run.data.audit.to_json()}
             else:
-                carry_out(request, run)
+                train_and_show(request, run)
                 if not is_first:
                     return
-                facts = planned(request, run) | done(run) | {"quality": measured(run)}
+                facts = plan_json(run) | result_json(run) | {"quality": evaluate_best(run)}
                 show_result(console, run)
                 show_next(console, run)
         except KeyboardInterrupt:
-            advice = f"\n{way_on(request.out)}" if request and request.is_begun else ""
+            advice = f"\n{resume_hint(request.out)}" if request and request.is_started else ""
             print(f"\nStopped.{advice}", file=sys.stderr)
             raise typer.Exit(130) from None
         if json:
@@ -85,19 +86,19 @@ def train(
 
 
 def is_alone() -> bool:
-    """Whether this process is not one of several that `torchrun` has started."""
+    """Whether `torchrun` has not started several processes."""
     return int(os.environ.get("WORLD_SIZE", "1")) == 1
 
 
 @contextmanager
 def among_ranks() -> Iterator[bool]:
-    """Meets the other processes, where there are any; only the first of them prints. Whether this is it."""
+    """Joins the other ranks, if there are any, and silences all but the first; whether this is the first."""
     if is_alone():
         yield True
         return
-    from clearhead.training.distributed import is_first, joined
+    from clearhead.training.distributed.ranks import is_first, process_group
 
-    with joined(), ExitStack() as stack:
+    with process_group(), ExitStack() as stack:
         if not is_first():
             nowhere = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
             stack.enter_context(redirect_stdout(nowhere))
@@ -105,54 +106,68 @@ def among_ranks() -> Iterator[bool]:
         yield is_first()
 
 
-def agreed(find: Callable[[], Request]) -> Request:
-    """What the first process finds is asked for; another machine could make another recipe for the same files."""
+def share_request(find: Callable[[], Request]) -> Request:
+    """The request as the first rank finds it: another machine might choose another recipe for the same files."""
     if is_alone():
         return find()
-    from clearhead.training.distributed import told_by_first
+    from clearhead.training.distributed.ranks import broadcast_from_first
 
-    return Request.from_json(told_by_first(lambda: find().to_json()))
+    return Request.from_json(broadcast_from_first(lambda: find().to_json()))
 
 
-def prepared(request: Request) -> "Run":
-    """The run, with its data read and its plan made."""
-    from rich.console import Console
+def prepare_run(request: Request) -> "Run":
+    """The run, with its data prepared and its plan made."""
+    from clearhead.cli.data import describe_progress
 
-    from clearhead.cli.data import told
-    from clearhead.training.runs import make_run
+    with Stages("Loading PyTorch") as stages:
+        from clearhead.training.run.run import make_run
 
-    with Console(stderr=True).status("reading") as status:
-        run = make_run(request.config, request.out, lambda progress: status.update(told(progress)))
+        stages.show("Reading the data")
+        run = make_run(
+            request.config,
+            request.out,
+            lambda progress: stages.show("Preparing the data", describe_progress(progress)),
+            lambda: stages.show("Planning: trial steps"),
+        )
     run.notes[:0] = request.reasons
     return run
 
 
 def show_plan(console: "Console", request: Request, run: "Run") -> None:
-    """What will be done, before the first step."""
-    from clearhead.cli.data import show
-    from clearhead.training.disk import size
-    from clearhead.training.report import duration, in_words
+    """Prints the plan before the first step."""
+    from clearhead.cli.data import print_audit
+    from clearhead.training.reporting.wording import describe_model, duration
+    from clearhead.training.run.disk import format_bytes
 
     plan = run.plan
     for line in run.notes:
         console.print(f"· {line}", markup=False)
-    show(console, "", run.data.audit, with_lengths=False)
+    print_audit(console, "", run.data.audit, with_lengths=False)
     epochs = f"{plan.epochs:.3g}" if plan.epochs < 1000 else f"{plan.epochs:,.0f}"
     length = f"{plan.steps:,} steps of {plan.tokens_per_step:,} tokens, {epochs} epoch{'s' * (epochs != '1')}"
     rows = {
-        "model": f"{in_words(run.config.model)}: {plan.parameters:,} parameters",
+        "model": f"{describe_model(run.config.model)}: {plan.parameters:,} parameters",
         "training": f"{length}, about {duration(plan.seconds)}",
-        "memory": f"about {size(plan.memory_bytes)} of {size(plan.free_bytes)} that are free",
-        "disk": f"about {size(plan.disk_bytes)} of {size(plan.free_disk_bytes)} that are free; "
+        "measured": describe_trial(plan),
+        "memory": f"about {format_bytes(plan.memory_bytes)} of {format_bytes(plan.free_bytes)} free",
+        "disk": f"about {format_bytes(plan.disk_bytes)} of {format_bytes(plan.free_disk_bytes)} free; "
         f"a checkpoint every {plan.checkpoint_every:,} steps",
-        "writes to": f"{run.out}" + (", where it goes on" if request.resume else ""),
+        "writes to": f"{run.out}" + (", resuming" if request.resume else ""),
     }
     for name, value in rows.items():
         console.print(f"{name:10} {value}", markup=False)
 
 
-def carry_out(request: Request, run: "Run") -> None:
-    """Trains, and shows how it goes; a stop from outside leaves a checkpoint, and the way to go on."""
+def describe_trial(plan: "Plan") -> str:
+    """What the predicted time was measured on, and how steady it was."""
+    steps = f"{plan.trial_steps} trial step{'s' * (plan.trial_steps != 1)}"
+    low, high = (f"{seconds:.2g}" for seconds in (plan.fastest_step, plan.slowest_step))
+    spread = f"{low} to {high}" if low != high else low
+    return f"{steps} of {spread} s" + ("" if plan.is_steady else ": unsteady, so the time may differ as much")
+
+
+def train_and_show(request: Request, run: "Run") -> None:
+    """Trains and shows the progress; a signal saves a checkpoint and says how to resume."""
     from clearhead.cli.progress import Display
 
     caught: list[int] = []
@@ -161,30 +176,45 @@ def carry_out(request: Request, run: "Run") -> None:
         def stop(number: int) -> None:
             caught.append(number)
             run.stop()
-            what = "when the models are written" if run.is_done else "after this step, with a checkpoint"
-            display.say(f"Stopping {what}; once more stops at once.")
+            what = "once the models are written" if run.is_done else "after this step, with a checkpoint"
+            display.say(f"Stopping {what}; interrupt again to stop immediately.")
 
+        if not display.is_live:
+            display.say(f"Training, {run.plan.steps:,} steps ...")
         with on_signals(stop):
+            record = None
             for record in run.train(request.resume):
                 display.show(record)
-    if caught or not run.is_done:  # this process or another one was asked to stop
+    if record is None and request.resume and not caught:
+        print(extension_hint(run.out, run.step), file=sys.stderr)
+    if caught or not run.is_done:  # this rank or another one was asked to stop
         kept = (
-            "The model is trained, but not measured yet."
+            "The model is trained but not evaluated yet."
             if run.is_done
-            else f"Stopped after step {run.step:,} of {run.plan.steps:,}, and kept."
+            else f"Stopped after step {run.step:,} of {run.plan.steps:,}; checkpoint saved."
         )
-        print(f"{kept}\n{way_on(run.out)}", file=sys.stderr)
+        print(f"{kept}\n{resume_hint(run.out)}", file=sys.stderr)
         raise typer.Exit(128 + (caught or [signal.SIGTERM])[0])
 
 
-def way_on(out: Path) -> str:
-    """How to go on with a run."""
-    return f"Go on with: clearhead train {out} --resume"
+def resume_hint(out: Path) -> str:
+    """How to resume a run."""
+    return f"Resume with: clearhead train {shlex.quote(str(out))} --resume"
+
+
+def extension_hint(out: Path, steps: int) -> str:
+    """How to train a finished run further."""
+    place = shlex.quote(str(out))
+    return (
+        f"The run has already finished, after {steps:,} steps.\n"
+        f"Extend it: clearhead train {place} --resume --training.steps {2 * steps}\n"
+        f"Or start a new run from its model: --training.init_from {place}"
+    )
 
 
 @contextmanager
 def on_signals(stop: Callable[[int], None]) -> Iterator[None]:
-    """Calls `stop` at the first Ctrl-C or SIGTERM; after it, both do again what they did before."""
+    """Calls `stop` at the first Ctrl-C or SIGTERM, and then restores what both did before."""
     names = (signal.SIGINT, signal.SIGTERM)
 
     def first(number: int, frame: FrameType | None) -> None:
@@ -202,31 +232,29 @@ def on_signals(stop: Callable[[int], None]) -> Iterator[None]:
         restore()
 
 
-def measured(run: "Run") -> dict[str, Any] | None:
-    """The quality of the best model, where something is held out."""
-    from rich.console import Console
-
+def evaluate_best(run: "Run") -> dict[str, Any] | None:
+    """The scores of the best model, if any data is held out."""
     count = 0
-    with Console(stderr=True).status("evaluating the best model") as status:
+    with Stages("Evaluating the best model") as stages:
 
         def progress(more: int) -> None:
             nonlocal count
             count += more
-            status.update(f"evaluating the best model: {count:,} examples")
+            stages.show("Evaluating the best model", f"{count:,} examples")
 
         return run.evaluate(progress=progress)
 
 
 def show_result(console: "Console", run: "Run") -> None:
-    """What came out of it."""
+    """Prints the result."""
     from clearhead.cli.evaluate import show
-    from clearhead.training.report import duration
+    from clearhead.training.reporting.wording import duration
 
-    facts = done(run)
+    facts = result_json(run)
     console.print(f"\n{run.out}: {facts['steps']:,} steps in {duration(facts['seconds'])}", markup=False)
     if facts["steps"] < run.plan.steps:
-        without = f"{run.config.training.patience} evaluations in a row were no better"
-        console.print(f"It ended before its {run.plan.steps:,} steps: {without}.")
+        reason = f"{run.config.training.patience} evaluations in a row without improvement"
+        console.print(f"Stopped before its {run.plan.steps:,} steps: {reason}.")
     if run.history.best is not None:
         best = run.history.best
         console.print(f"best validation loss {best.validation_loss:.4f}, after step {best.step:,}")
@@ -236,35 +264,35 @@ def show_result(console: "Console", run: "Run") -> None:
 
 
 def show_next(console: "Console", run: "Run") -> None:
-    """What to do with it."""
+    """Prints the commands to try next."""
     console.print("\nNext:")
-    example = EXAMPLES[run.config.task].format(out=run.out, prompt=prompt_for(run))
-    commands = [example, f"clearhead explore {run.out}"]
+    out = shlex.quote(str(run.out))
+    commands = [run.config.task_row.next_command(run.out, prompt_for(run)), f"clearhead explore {out}"]
     if run.quality is not None:
         split = run.quality["split"]
-        commands.append(f"clearhead evaluate {run.out}" + f" --split {split}" * (split != "test"))
+        commands.append(f"clearhead evaluate {out}" + f" --split {split}" * (split != "test"))
     for command in commands:
         console.print(f"  {command}", markup=False)
-    console.print(f"  look at {run.out / 'report.html'} in a browser", markup=False)
+    console.print(f"  open {run.out / 'report.html'} in a browser", markup=False)
 
 
-def prompt_for(run: "Run") -> str:
-    """How a text begins that the model can go on with; one that learns conversations waits for its marker."""
+def prompt_for(run: "Run") -> str | None:
+    """The prompt of a model that has learned conversations, which waits for its marker; None for others."""
     tokenizer = run.data.tokenizers.target
     markers = {role: tokenizer.spelling(marker) for role, marker in tokenizer.markers.items()}
     if not {"user", "assistant"} <= markers.keys():
-        return "Once upon a time"
+        return None
     return f"{markers['user']}A question?{markers['assistant']}"
 
 
-def planned(request: Request, run: "Run") -> dict[str, Any]:
+def plan_json(run: "Run") -> dict[str, Any]:
     """The plan, for machines."""
     plan = asdict(run.plan) | {"seconds": run.plan.seconds}
     return {"out": str(run.out), "task": run.config.task, "reasons": run.notes, "plan": plan}
 
 
-def done(run: "Run") -> dict[str, Any]:
-    """What was done, for machines."""
+def result_json(run: "Run") -> dict[str, Any]:
+    """The result, for machines."""
     best = run.history.best
     return {
         "steps": run.step,

@@ -1,123 +1,111 @@
 """`clearhead generate`, `translate`, `classify` and `embed`: use a model on a text, a file or standard input.
 
-A single text gives its result as it is. Lines of a file give a line each, in order; a line break inside a
-result is then written \\n. With `--json` each result is an object on a line of its own.
+The result of a single text is printed as it is. Each line of a file gives one line, in order; a line break inside a
+result is then written \\n. With `--json` each result is an object on its own line.
 """
 
 import json as json_format
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clearhead.cli.options import (
-    Cut,
-    Input,
-    Job,
-    Json,
-    ModelFolder,
-    Output,
-    TextArgument,
-    with_decoding,
-)
+from clearhead.cli.job import Job
+from clearhead.cli.options import Cut, ModelFolder, SplitSentences, with_decoding, with_job
+from clearhead.cli.terminal import for_stream
 from clearhead.config.decoding import DecodingConfig
 
 if TYPE_CHECKING:
     from clearhead.api import Model
-    from clearhead.decoding.generate import Generation, Task
+    from clearhead.decoding.generate import Generation, Prompt
     from clearhead.decoding.read import Reader
 
 
 @with_decoding
-def generate(
-    model: ModelFolder,
-    settings: DecodingConfig,
-    text: TextArgument = None,
-    input: Input = None,
-    output: Output = None,
-    json: Json = False,
-) -> None:
-    """Write on from a prompt."""
-    job, loaded = Job(text, input, output, json), load(model)
-    if text is not None and not json and output is None and settings.n_best == 1:
+@with_job
+def generate(model: ModelFolder, settings: DecodingConfig, job: Job) -> None:
+    """Continue a prompt."""
+    loaded = load(model)
+    if job.text is not None and not job.json and job.output is None and settings.n_best == 1:
         reasons: Counter[str] = Counter()
-        for piece in loaded.generator.stream(text, settings):
-            print(piece.text, end="", flush=True)
+        for piece in loaded.generator.stream(job.text, settings):
+            print(for_stream(piece.text, sys.stdout), end="", flush=True)
             reasons.update([piece.reason] if piece.reason else [])
         print()
-        tell_cut(reasons, settings)
+        report_truncated(reasons, settings)
         return
-    write(job, loaded, settings, json)
+    write(job, loaded, model, settings, {"command": "generate"})
 
 
 @with_decoding
+@with_job
 def translate(
-    model: ModelFolder,
-    settings: DecodingConfig,
-    text: TextArgument = None,
-    input: Input = None,
-    output: Output = None,
-    json: Json = False,
+    model: ModelFolder, settings: DecodingConfig, job: Job, split_sentences: SplitSentences = None
 ) -> None:
     """Translate a text."""
-    job, loaded = Job(text, input, output, json), load(model)
+    loaded = load(model)
     loaded.check_translates()
-    write(job, loaded, settings, json)
+    write(job, loaded, model, settings, {"command": "translate", "split_sentences": split_sentences})
 
 
-def classify(
-    model: ModelFolder,
-    text: TextArgument = None,
-    input: Input = None,
-    output: Output = None,
-    cut: Cut = False,
-    json: Json = False,
-) -> None:
-    """Say which class a text belongs to."""
-    job, reader = Job(text, input, output, json), load(model).reader
+@with_job
+def classify(model: ModelFolder, job: Job, cut: Cut = False) -> None:
+    """Predict the class of a text."""
+    reader = load(model).reader
     reader.check_classes()
 
+    unknown = 0
+
     def work(rows: list[list[int]]) -> list[list[str]]:
+        nonlocal unknown
         results = reader.classify(rows)
-        if json:
-            return [[dumps({"label": r.label, "probabilities": r.probabilities})] for r in results]
+        unknown += sum(result.is_mostly_unknown for result in results)
+        if job.json:
+            return [[dumps(asdict(result))] for result in results]
         return [[f"{result.label}\t{result.probabilities[result.label]:.4f}"] for result in results]
 
-    run(job, reader, work, cut)
+    run(job, reader, work, model, {"command": "classify", "cut": cut})
+    if unknown:
+        texts = "1 text is" if unknown == 1 else f"{unknown:,} texts are"
+        print(
+            f"warning: {texts} unknown to the model by half or more; do not trust the class.", file=sys.stderr
+        )
 
 
-def embed(
-    model: ModelFolder,
-    text: TextArgument = None,
-    input: Input = None,
-    output: Output = None,
-    cut: Cut = False,
-    json: Json = False,
-) -> None:
+@with_job
+def embed(model: ModelFolder, job: Job, cut: Cut = False) -> None:
     """Turn a text into one vector."""
-    job, reader = Job(text, input, output, json), load(model).reader
+    reader = load(model).reader
 
     def work(rows: list[list[int]]) -> list[list[str]]:
-        # Nine digits tell every float32 from its neighbours.
+        # Nine digits identify every float32.
         vectors = [[f"{value:.9g}" for value in vector] for vector in reader.embed(rows).tolist()]
-        if json:
+        if job.json:
             return [[dumps({"vector": [float(value) for value in vector]})] for vector in vectors]
         return [[" ".join(vector)] for vector in vectors]
 
-    run(job, reader, work, cut)
+    run(job, reader, work, model, {"command": "embed", "cut": cut})
 
 
-def run(job: Job, reader: "Reader", work: Callable[[list[list[int]]], list[list[str]]], cut: bool) -> None:
-    """Reads every text; says on standard error how many were cut."""
-    count = 0
+def run(
+    job: Job,
+    reader: "Reader",
+    work: Callable[[list[list[int]]], list[list[str]]],
+    model: Path,
+    made: dict[str, Any],
+) -> None:
+    """Reads every text; reports on standard error how many were truncated."""
+    count, cut = 0, made["cut"]
 
     def prepare(text: str) -> list[int]:
         nonlocal count
-        count += cut and reader.is_too_long(reader.tokenizer.encode(text))
-        return reader.ids(text, cut)
+        tokens = reader.tokens(text)
+        count += cut and reader.is_too_long(tokens)
+        return reader.framed(tokens, cut)
 
-    job.run(prepare, work)
+    job.run(prepare, work, model, made)
     if count:
         texts = "1 text has" if count == 1 else f"{count:,} texts have"
         print(f"{texts} more tokens than the context of {reader.config.context}: only the beginning was read.",
@@ -131,23 +119,32 @@ def load(folder: Path) -> "Model":
     return load_model(folder)
 
 
-def write(job: Job, model: "Model", settings: DecodingConfig, json: bool) -> None:
-    """Writes on from every text, or translates it."""
+def write(job: Job, model: "Model", folder: Path, settings: DecodingConfig, made: dict[str, Any]) -> None:
+    """Continues or translates every text."""
     reasons: Counter[str] = Counter()
 
-    def work(tasks: list["Task"]) -> list[list[str]]:
-        found = model.generator.do(tasks, settings)
+    def work(prompts: list["Prompt"]) -> list[list[str]]:
+        found = model.generator.complete(prompts, settings)
         reasons.update(best[0].reason for best in found)
         has_top = bool(settings.logprobs)
-        return [[dumps(shown(best, has_top))] if json else [one.text for one in best] for best in found]
+        return [
+            [dumps(generation_json(best, has_top))] if job.json else [one.text for one in best]
+            for best in found
+        ]
 
-    job.run(model.generator.task, work)
-    if not json:  # where each result has its reason beside it
-        tell_cut(reasons, settings)
+    split = made.get("split_sentences")
+    job.run(
+        lambda text: model.generator.prompt(text, split),
+        work,
+        folder,
+        made | settings.model_dump(mode="json"),
+    )
+    if not job.json:  # where each result contains its reason
+        report_truncated(reasons, settings)
 
 
-def tell_cut(reasons: "Counter[str]", settings: DecodingConfig) -> None:
-    """Says on standard error which texts did not come to their own end, and why."""
+def report_truncated(reasons: "Counter[str]", settings: DecodingConfig) -> None:
+    """Reports on standard error which texts were truncated, and why."""
     limits = {
         "length": f"after max_tokens = {settings.max_tokens}",
         "context": "where the model's context was full",
@@ -159,7 +156,7 @@ def tell_cut(reasons: "Counter[str]", settings: DecodingConfig) -> None:
             print(f"{texts} ended {where}.", file=sys.stderr)
 
 
-def shown(best: list["Generation"], has_top: bool = False) -> dict[str, Any]:
+def generation_json(best: list["Generation"], has_top: bool = False) -> dict[str, Any]:
     """A generation as JSON, with the next best ones where there are any."""
     first, *others = best
     values: dict[str, Any] = {"text": first.text, "tokens": first.tokens, "reason": first.reason}
@@ -169,7 +166,7 @@ def shown(best: list["Generation"], has_top: bool = False) -> dict[str, Any]:
     if first.score is not None:
         values["score"] = first.score
     if others:
-        values["others"] = [shown([other]) for other in others]
+        values["others"] = [generation_json([other]) for other in others]
     return values
 
 

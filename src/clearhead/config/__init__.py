@@ -1,4 +1,12 @@
-"""Every setting of a run: its name, type, default, meaning and checks; nothing here imports PyTorch."""
+"""TOML, JSON or keywords enter; frozen, validated settings leave. Nothing here imports PyTorch.
+
+run.py          the recipe: one table for each file below
+tasks.py        one row per task
+data.py, tokenizer.py, model.py, training.py, decoding.py    every setting: name, type, default, meaning, checks
+overrides.py    settings from the command line
+effects.py      which of them a run uses
+settings.py     what all tables have in common
+"""
 
 from clearhead.config.data import DataConfig
 from clearhead.config.model import ModelConfig

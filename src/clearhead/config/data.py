@@ -1,11 +1,11 @@
 """The `[data]` table of a recipe: which files, how they are read, and what is held out.
 
-`Reading` holds what reading one source needs; `DataConfig` adds the sources of a run. A source is written as
+`Reading` says how to read one source; `DataConfig` adds the sources of a run. A source is written as
 
     "book.txt"                                  a file, a folder, a glob, "-" for stdin
     "builtin:spanish", "hub:NAME"               a corpus of the package, a dataset of the hub
-    ["train.es", "train.en"]                    two aligned files, where pairs are asked for
-    ["a.tsv", ["b.es", "b.en"], "builtin:x"]    several of any, one after the other
+    ["train.es", "train.en"]                    two aligned files, for pairs
+    ["a.tsv", ["b.es", "b.en"], "builtin:x"]    several sources of any kind, one after the other
     {positive = "good.txt", negative = "bad/"}  a label and its files
 """
 
@@ -19,18 +19,20 @@ from pydantic import BeforeValidator, Field, PlainValidator, field_validator, mo
 from clearhead.config.settings import Settings, listed
 from clearhead.errors import ConfigError
 
-Format = Literal["txt", "jsonl", "csv", "tsv", "parquet", "po", "fasta"]
+MOST = 1 << 53  # of anything that is counted: a larger number is a mistake, and no float represents it
+
+Format = Literal["txt", "html", "jsonl", "json", "csv", "tsv", "xlsx", "parquet", "po", "fasta"]
 Documents = Literal["file", "blank-line", "line"]
 OnError = Literal["stop", "skip"]
 TooLong = Literal["truncate", "drop", "split"]
-Column = Annotated[str | int, Field(union_mode="left_to_right")]
-Option = str | int
+Column = Annotated[str | Annotated[int, Field(le=MOST)], Field(union_mode="left_to_right")]
+Option = str | Annotated[int, Field(ge=-MOST, le=MOST)]
 
-HELD_OUT = 0.02  # the share for validation where nothing is said and the corpus has no part of its own
+HELD_OUT = 0.02  # the default share for validation, if the corpus has no validation part of its own
 
 
 def check_source(value: Any) -> Any:
-    """A source as it is, lists as tuples; or the reason why it is none."""
+    """A source, with lists as tuples; or an error with the reason."""
     if isinstance(value, str) and value:
         return value
     if isinstance(value, list | tuple) and value:
@@ -69,7 +71,7 @@ def check_source_or_share(value: Any) -> Any:
         return float(value)
     if is_number or (isinstance(value, str) and re.fullmatch(r"[+-]?[\d.]+", value)):
         raise ValueError(
-            "a share should be 0 or more and less than 1; a file of such a name needs ./ before it"
+            "a share should be at least 0 and less than 1; for a file of that name write ./ before it"
         )
     return None if value is None else check_source(value)
 
@@ -89,39 +91,64 @@ class Reading(Settings):
 
     columns: Annotated[tuple[Column, ...] | None, BeforeValidator(listed)] = Field(
         None,
-        description="columns or keys, by name or by number from 1, that are source and target, or text and "
-        "label; when not given, those of these names, and in a .tsv the first ones",
+        description="columns or keys, by name or by number from 1, for source and target, or text and "
+        "label; if omitted, those with these names in any case, and in a .tsv the first ones",
     )
     on_error: OnError = Field(
-        "stop", description="what to do at a line that cannot be read: stop, or skip and list it"
+        "stop", description="what to do with an invalid line: stop, or skip and report it"
     )
-    format: Format | None = Field(None, description="format of the files; by their extension when not given")
+    format: Format | None = Field(None, description="file format; if omitted, by the extension")
     header: bool | None = Field(
         None,
-        description="whether .csv and .tsv begin with the names of the columns; "
-        "when not given, they do where columns are given by name",
+        description="whether a table starts with the names of the columns; "
+        "if omitted, if columns are given by name or the first line looks like names",
     )
     delimiter: str | None = Field(
-        None, min_length=1, max_length=1, description="what separates columns; a comma in .csv, a tab in .tsv"
+        None,
+        min_length=1,
+        max_length=1,
+        description="column separator; if omitted, a tab in .tsv, and in .csv the comma, semicolon, tab or bar "
+        "that fits the first lines",
+    )
+    encoding: str | None = Field(
+        None,
+        description="character encoding, such as cp1252 or shift_jis; if omitted, as the byte-order mark says, "
+        "otherwise UTF-8, or cp1252 if the file cannot be UTF-8 and looks like it",
     )
     documents: Documents | None = Field(
         None,
-        description="where a document of a .txt ends: with the file, at blank lines, or with each line; "
-        "when not given, with the file, and with each line where texts have labels",
+        description="where a document in a .txt ends: with the file, at blank lines, or with each line; "
+        "if omitted, with the file, or with each line if texts have labels",
     )
     chunk_characters: int = Field(
-        2048, ge=120, description="length of the pieces in which a long document is read and held out"
+        2048,
+        ge=120,
+        le=MOST,
+        description="length of the chunks in which a long document is read and held out",
     )
-    max_line_bytes: int = Field(
-        10_000_000, gt=0, description="longest line, or whole record, that is taken for real"
-    )
+    max_line_bytes: int = Field(10_000_000, gt=0, le=MOST, description="maximum length of a line or record")
     count: int | None = Field(
-        None, gt=0, description="training examples of each built-in corpus; as many as it says when not given"
+        None,
+        gt=0,
+        le=MOST,
+        description="training examples of each built-in corpus; if omitted, the corpus decides",
     )
     options: dict[str, Option] = Field(
         default_factory=dict, description="options of built-in corpora, such as {direction = 'en-es'}"
     )
-    seed: int = Field(1, ge=0, description="seed of built-in corpora and of the choice of what is held out")
+    seed: int = Field(1, ge=0, le=MOST, description="seed of the built-in corpora, and of what is held out")
+
+    @field_validator("encoding")
+    @classmethod
+    def _know_the_encoding(cls, encoding: str | None) -> str | None:
+        try:
+            if encoding is None or encoding.encode(encoding).decode(encoding) == encoding:
+                return encoding
+        except (LookupError, UnicodeError):
+            pass
+        raise ValueError(
+            "it is not an encoding of text; known are utf-8, utf-16, cp1252, latin-1, cp1251 and more"
+        )
 
     @field_validator("columns")
     @classmethod
@@ -134,23 +161,23 @@ class Reading(Settings):
 
 
 class DataConfig(Reading):
-    """The examples of a run: where they come from, and which of them are held out."""
+    """The examples of a run: where they come from, and which are held out."""
 
     train: Source = Field(description="files to learn from, or builtin:NAME, or hub:NAME")
     validation: SourceOrShare = Field(
         None,
-        description="a source like train, a share of train held out by its content, or 0 for none; "
-        f"when not given, the corpus's own part if it is built in, and {HELD_OUT} of train otherwise",
+        description="a source like train, a share of train held out by content, or 0 for none; "
+        f"if omitted, the corpus's own part if it is built in, otherwise {HELD_OUT} of train",
     )
     test: SourceOrShare = Field(
         None,
         description="a source like train, or a share of train; "
-        "when not given, the corpus's own part if it is built in, and none otherwise",
+        "if omitted, the corpus's own part if it is built in, otherwise none",
     )
     too_long: TooLong | None = Field(
         None,
-        description="what becomes of an example longer than model.context: cut, left out, or divided into "
-        "several; when not given, pairs are left out, labelled texts and conversations cut, and texts to mask divided",
+        description="what to do with an example longer than model.context: truncate, drop or split it; if omitted, "
+        "pairs are dropped, labelled texts and conversations truncated, and texts to mask split",
     )
     document_masks: bool = Field(
         False, description="whether a token of a language model sees only its own document"
@@ -158,20 +185,25 @@ class DataConfig(Reading):
 
     @property
     def is_builtin(self) -> bool:
-        """Whether all training examples come from corpora of the package, which have held-out parts."""
+        """Whether all training examples come from built-in corpora, which have held-out parts."""
         parts = self.train if isinstance(self.train, tuple) else (self.train,)
         return all(isinstance(part, str) and part.startswith("builtin:") for part in parts)
 
     @property
+    def has_builtin(self) -> bool:
+        """Whether any source is a built-in corpus, or a list or table with one."""
+        return "'builtin:" in f"{(self.train, self.validation, self.test)!r}"
+
+    @property
     def shares(self) -> dict[str, float]:
-        """The shares of train that are held out, by the name of the split."""
+        """The shares of train that are held out, by split."""
         stated = {"validation": self.validation, "test": self.test}
         if self.validation is None and not self.is_builtin:
             stated["validation"] = HELD_OUT
         return {split: share for split, share in stated.items() if isinstance(share, float) and share > 0}
 
     def source(self, split: Literal["train", "validation", "test"]) -> Source | None:
-        """The source that a split is read from (for a share: train itself), or None where there is none."""
+        """The source that a split is read from (for a share: train itself), or None if it has none."""
         stated = {"train": self.train, "validation": self.validation, "test": self.test}[split]
         if split in self.shares or (stated is None and self.is_builtin):
             return self.train
@@ -182,24 +214,24 @@ class DataConfig(Reading):
         held = sum(self.shares.values())
         if held >= 1:
             raise ConfigError(
-                f"data.validation and data.test hold out {held:g} of the examples, which leaves none.\n"
-                "Give shares that add up to less than 1, such as 0.02 and 0.02."
+                f"data.validation and data.test hold out {held:g} of the examples, which leaves none to train on.\n"
+                "Use shares that add up to less than 1, such as 0.02 and 0.02."
             )
         return self
 
 
 def is_path(source: str) -> bool:
-    """Whether a source names files, and not stdin, a built-in corpus or a dataset of the hub."""
+    """Whether a source names files, not stdin, a built-in corpus or a dataset of the hub."""
     return source != "-" and not source.startswith(("builtin:", "hub:"))
 
 
 def is_glob(path: str) -> bool:
-    """Whether a path has the characters * ? or [ of a pattern."""
+    """Whether a path contains the wildcards * ? or [."""
     return glob.escape(path) != path
 
 
 def anchor(source: Any, folder: Path) -> Any:
-    """The same source with relative paths taken from `folder`; what is no source is left to the checks."""
+    """The same source with relative paths resolved against `folder`; anything else is left to validation."""
     if isinstance(source, str):
         return _anchor_path(source, folder) if source and is_path(source) else source
     if isinstance(source, list | tuple):

@@ -1,4 +1,4 @@
-"""The settings of decoding: the `[decoding]` table of a recipe, and options of the verbs that use a model."""
+"""The `[decoding]` table of a recipe, and the options of the commands that use a model."""
 
 from typing import Annotated, ClassVar
 
@@ -10,7 +10,8 @@ from clearhead.errors import ConfigError
 TEMPERATURE_OF_GENERATE = 0.8
 BEAM_OF_TRANSLATE = 5
 
-LEAST_TEMPERATURE = 1e-30  # above 0; float32, which logits are divided in, holds little less
+LEAST_TEMPERATURE = 1e-30  # above 0; float32, in which logits are divided, represents little less
+Id = Annotated[int, Field(ge=-(1 << 24), le=1 << 24)]  # `check_ids` has the model's own limits
 
 
 class DecodingConfig(Settings):
@@ -18,82 +19,93 @@ class DecodingConfig(Settings):
 
     section: ClassVar[str] = "decoding"
 
-    max_tokens: int = Field(256, gt=0, le=1 << 24, description="most tokens to write")
-    min_tokens: int = Field(0, ge=0, description="fewest tokens to write before the end token may come")
+    max_tokens: int = Field(256, gt=0, le=1 << 24, description="maximum number of tokens to generate")
+    min_tokens: int = Field(
+        0, ge=0, le=1 << 24, description="minimum number of tokens before the end token is allowed"
+    )
     beam: int | None = Field(
         None,
         gt=0,
         le=256,
-        description="hypotheses kept in a search; 5 for translate, 1 for generate when not given",
+        description="hypotheses kept in beam search; if omitted, 5 for translate and 1 for generate",
     )
-    n_best: int = Field(1, gt=0, le=256, description="how many hypotheses of a beam to return")
+    n_best: int = Field(1, gt=0, le=256, description="how many hypotheses of the beam to return")
     length_penalty: float = Field(
         1.0,
         ge=-8,
         le=8,
-        description="a hypothesis scores log P / length^penalty; more than 0 favours long ones",
+        description="a hypothesis scores log P / length^penalty; above 0 favours long ones",
     )
 
     temperature: float | None = Field(
         None,
         ge=0,
         le=100,
-        description="randomness; 0 takes the likeliest; 0.8 for generate, 0 for translate when not given",
+        description="randomness; 0 takes the likeliest token; if omitted, 0.8 for generate and 0 for translate",
     )
-    top_k: int | None = Field(None, gt=0, description="draw from the k likeliest tokens; all when None")
+    top_k: int | None = Field(
+        None, gt=0, le=1 << 24, description="sample from the k likeliest tokens; all if omitted"
+    )
     top_p: float | None = Field(
-        None, gt=0, le=1, description="draw from the likeliest tokens that hold this share"
+        None, gt=0, le=1, description="sample from the likeliest tokens that together have this probability"
     )
     min_p: float | None = Field(
-        None, ge=0, le=1, description="draw from tokens of at least this share of the likeliest"
+        None,
+        ge=0,
+        le=1,
+        description="sample from tokens with at least this fraction of the likeliest token's probability",
     )
     typical: float | None = Field(
-        None, gt=0, le=1, description="draw from the tokens of most usual surprise that hold this share"
+        None,
+        gt=0,
+        le=1,
+        description="sample from the most typical tokens that together have this probability",
     )
     repetition_penalty: float = Field(
         1.0,
         ge=0.01,
         le=100,
-        description="divides positive and multiplies negative logits of tokens in the prompt or the text",
+        description="divides positive and multiplies negative logits of tokens already in the prompt or the text",
     )
     presence_penalty: float = Field(
-        0.0, ge=-100, le=100, description="taken off logits of tokens already written"
+        0.0, ge=-100, le=100, description="subtracted from the logits of tokens already generated"
     )
     frequency_penalty: float = Field(
-        0.0, ge=-100, le=100, description="taken off logits once for each time a token was written"
+        0.0,
+        ge=-100,
+        le=100,
+        description="subtracted from a token's logit once per occurrence in the generated text",
     )
-    logit_bias: dict[int, Annotated[float, Field(ge=-1e9, le=1e9)]] = Field(
-        default_factory=dict, description="numbers added to the logits of some ids"
+    logit_bias: dict[Id, Annotated[float, Field(ge=-1e9, le=1e9)]] = Field(
+        default_factory=dict, description="numbers added to the logits of given ids"
     )
-    banned: tuple[int, ...] = Field((), description="ids that are never written")
-    forced: tuple[int, ...] = Field((), description="ids that the text begins with, whatever the model says")
-    seed: int | None = Field(
-        None, ge=0, lt=1 << 63, description="of the draws; a new one each time when None"
-    )
+    banned: tuple[int, ...] = Field((), description="ids that are never generated")
+    forced: tuple[int, ...] = Field((), description="ids that the generated text must start with")
+    seed: int | None = Field(None, ge=0, lt=1 << 63, description="seed for sampling; random if omitted")
 
     stop: tuple[str, ...] = Field(
-        (), max_length=64, description="strings at which to stop; not part of the text"
+        (), max_length=64, description="strings at which to stop; they are not part of the text"
     )
-    seconds: float | None = Field(None, gt=0, description="time after which to stop; no limit when None")
+    seconds: float | None = Field(None, gt=0, description="seconds after which to stop; no limit if omitted")
     logprobs: int = Field(
-        0, ge=0, le=1000, description="how many likely alternatives to report for each token"
+        0, ge=0, le=1000, description="how many of the likeliest alternatives to report per token"
     )
 
     def check_ids(self, vocabulary: int) -> None:
-        """Refuses ids that a model of this vocabulary does not have."""
+        """Rejects ids outside a vocabulary of this size."""
         for key, ids in (("logit_bias", self.logit_bias), ("banned", self.banned), ("forced", self.forced)):
             for token in ids:
                 if not 0 <= token < vocabulary:
                     raise ConfigError(
                         f"decoding.{key} names the id {token}, but the model has ids 0 to {vocabulary - 1}.\n"
-                        "Take ids from this model's own tokenizer."
+                        "Use ids of this model's own tokenizer."
                     )
 
     @model_validator(mode="after")
     def _check(self) -> "DecodingConfig":
         if any(not text for text in self.stop):
             raise ConfigError(
-                "decoding.stop holds an empty string, at which every text would stop.\nLeave it out."
+                "decoding.stop contains an empty string, at which every text would stop.\nRemove it."
             )
         if self.temperature is not None and 0 < self.temperature < LEAST_TEMPERATURE:
             raise ConfigError(
@@ -102,8 +114,8 @@ class DecodingConfig(Settings):
             )
         if self.min_tokens > self.max_tokens:
             raise ConfigError(
-                f"decoding.min_tokens = {self.min_tokens} is more than max_tokens = {self.max_tokens}.\n"
-                "Use fewer."
+                f"decoding.min_tokens = {self.min_tokens} is greater than max_tokens = {self.max_tokens}.\n"
+                "Lower it."
             )
         self._check_search()
         return self
@@ -123,11 +135,11 @@ class DecodingConfig(Settings):
             return
         if self.temperature:
             raise ConfigError(
-                f"{searches} searches for the likeliest text, and temperature = {self.temperature} draws one "
-                "by chance.\nGive one of them."
+                f"{searches} searches for the likeliest text, but temperature = {self.temperature} samples one "
+                "at random.\nGive only one of them."
             )
         if self.logprobs:
             raise ConfigError(
-                f"{searches} searches among whole texts, so there are no alternatives to report for each "
-                "token.\nUse beam = 1, or leave logprobs out."
+                f"{searches} compares whole texts, so there are no alternatives to report for each "
+                "token.\nUse beam = 1, or omit logprobs."
             )

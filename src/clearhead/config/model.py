@@ -1,11 +1,10 @@
 """The settings of a model: `config.json` beside the weights, and the `[model]` table of a recipe.
 
-Every axis of variation is one field. GPT-2, Llama, Qwen 3, BERT, Marian, T5 and the transformer of 2017 are
-values of these fields. What cannot work is refused here, with the reason and a way out, before a tensor
-exists.
+Every axis of variation is one field. GPT-2, Llama, Qwen 3, BERT, Marian, T5 and the transformer of 2017 are values
+of these fields. What cannot work is rejected here, with the reason and a fix, before a tensor exists.
 """
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -24,7 +23,7 @@ Pool = Literal["first", "mean", "last"]
 PoolDense = Literal["none", "tanh", "relu"]
 
 GATED = ("swiglu", "geglu", "geglu_tanh")
-# More than any model has: a damaged or hostile config is refused before it asks for memory.
+# More than any model has: a damaged or hostile config is rejected before it allocates memory.
 MOST_TOKENS, MOST_POSITIONS, WIDEST = 1 << 24, 1 << 30, 1 << 17
 
 
@@ -35,16 +34,20 @@ class RotaryScaling(Settings):
     kind: Literal["linear", "llama3"] = Field(description="stretch every frequency, or only the slow ones")
     factor: float = Field(gt=0, description="how many times further the positions reach")
     low: float = Field(
-        1.0, gt=0, description="llama3: fewer turns than this in the original context are stretched"
+        1.0,
+        gt=0,
+        description="llama3: frequencies with fewer turns than this in the original context are stretched",
     )
-    high: float = Field(4.0, gt=0, description="llama3: more turns than this are left alone")
-    original_context: int = Field(8192, gt=0, description="llama3: the context the angles were trained on")
+    high: float = Field(4.0, gt=0, description="llama3: frequencies with more turns than this are unchanged")
+    original_context: int = Field(
+        8192, gt=0, le=MOST_POSITIONS, description="llama3: the context the angles were trained on"
+    )
 
     @model_validator(mode="after")
     def _check(self) -> "RotaryScaling":
         if self.high <= self.low:
             raise ConfigError(
-                f"model.rotary_scaling.high = {self.high} must be more than low = {self.low}.\n"
+                f"model.rotary_scaling.high = {self.high} must be greater than low = {self.low}.\n"
                 "Llama 3 uses 4 and 1."
             )
         return self
@@ -61,39 +64,47 @@ class ModelConfig(Settings):
         None,
         gt=0,
         le=MOST_TOKENS,
-        description="tokens of the encoder where they differ from the decoder's; the same when not given",
+        description="number of tokens of the encoder; vocabulary if omitted",
     )
     context: int | None = Field(
         1024,
         gt=0,
         le=MOST_POSITIONS,
-        description="longest sequence; no limit when None, for positions without a table",
+        description="maximum sequence length; no limit if none, for positions without a table",
     )
 
     d: int = Field(256, gt=0, le=WIDEST, description="width of every token vector")
-    encoder_d: int | None = Field(None, gt=0, le=WIDEST, description="width in the encoder; d when not given")
+    encoder_d: int | None = Field(None, gt=0, le=WIDEST, description="width of the encoder; d if omitted")
     encoder_blocks: int = Field(4, ge=0, le=1024, description="blocks of the encoder")
     decoder_blocks: int = Field(4, ge=0, le=1024, description="blocks of the decoder")
 
     h: int = Field(4, gt=0, le=1024, description="attention heads")
     h_kv: int | None = Field(
-        None, gt=0, description="heads of keys and values, shared by groups of queries; h when None"
+        None,
+        gt=0,
+        le=1024,
+        description="heads of keys and values, shared by groups of query heads; h if omitted",
     )
     d_k: int | None = Field(
-        None, gt=0, le=WIDEST, description="width of a head's queries and keys; d / h when None"
+        None, gt=0, le=WIDEST, description="width of a head's queries and keys; d / h if omitted"
     )
-    d_v: int | None = Field(None, gt=0, le=WIDEST, description="width of a head's values; d_k when None")
-    kept_heads: dict[str, tuple[int, ...]] = Field(
+    d_v: int | None = Field(None, gt=0, le=WIDEST, description="width of a head's values; d_k if omitted")
+    kept_heads: dict[str, tuple[Annotated[int, Field(ge=0, le=1024)], ...]] = Field(
         default_factory=dict,
-        description="heads left in a pruned attention, such as {'decoder.2.cross': (0, 3)}; all when absent",
+        description="heads kept in pruned attention sublayers, such as {'decoder.2.cross': (0, 3)}; all in the others",
     )
-    window: int | None = Field(None, gt=0, description="tokens this far away, or further, are not seen")
+    window: int | None = Field(
+        None,
+        gt=0,
+        le=MOST_POSITIONS,
+        description="attend only to tokens nearer than this; no limit if omitted",
+    )
 
     similarity: Similarity = Field("scaled_dot", description="how a query is compared with a key")
     scale: float | None = Field(
         None,
         gt=0,
-        description="factor of the similarity; 1/√d_k for scaled_dot and 1 for the others when not given",
+        description="factor of the similarity; if omitted, 1/√d_k for scaled_dot and 1 for the others",
     )
     projections: Projections = Field("linear", description="how tokens become queries, keys and values")
     query_key_norm: bool = Field(False, description="rms norm of queries and keys, before rotation")
@@ -101,39 +112,45 @@ class ModelConfig(Settings):
         "", pattern="^q?k?v?o?$", description="which of W_q W_k W_v W_o have a bias: 'qkvo', 'qkv', ''"
     )
 
-    positions: Positions = Field("rotary", description="how order enters the model")
+    positions: Positions = Field("rotary", description="how the model knows the order of tokens")
     position_offset: int = Field(
         0, ge=0, le=MOST_POSITIONS, description="rows of a learned table before the first position"
     )
     rotary_base: float = Field(10_000.0, gt=1, description="base of the rotary frequencies")
-    rotary_scaling: RotaryScaling | None = Field(None, description="stretch of the rotary angles, if any")
+    rotary_scaling: RotaryScaling | None = Field(
+        None, description="how rotary angles are stretched; not at all if omitted"
+    )
     relative_buckets: int = Field(32, gt=3, le=WIDEST, description="rows of the table of relative positions")
-    relative_distance: int = Field(128, gt=1, description="distance from which all positions are one")
+    relative_distance: int = Field(
+        128, gt=1, le=MOST_POSITIONS, description="distance beyond which all positions share a bucket"
+    )
     sinusoid_layout: Literal["interleaved", "halves"] = Field(
         "interleaved", description="sines and cosines in turn, or all sines first"
     )
 
     norm: Norm = Field("rms", description="how token vectors are normalised")
-    encoder_norm: Norm | None = Field(None, description="the norm in the encoder; norm when not given")
+    encoder_norm: Norm | None = Field(None, description="norm of the encoder; norm if omitted")
     norm_epsilon: float = Field(1e-5, gt=0, description="added to the variance for stability")
     norm_bias: bool = Field(True, description="shift β of the layer norm")
     norm_placement: Placement = Field("pre", description="norm before or after each sublayer, or both")
     embedding_norm: bool = Field(False, description="norm after the embeddings")
-    final_norm: bool | None = Field(None, description="norm at the end of a stack; unless post when None")
+    final_norm: bool | None = Field(
+        None, description="norm at the end of a stack; if omitted, unless norm_placement is post"
+    )
 
     feedforward: FeedForward = Field("gelu", description="activation of the feed-forward; the glu are gated")
     d_ff: int | None = Field(
-        None, gt=0, le=8 * WIDEST, description="width in the feed-forward; 4 d, or 8/3 d when gated"
+        None, gt=0, le=8 * WIDEST, description="width of the feed-forward; if omitted, 4 d, or 8/3 d if gated"
     )
     feedforward_bias: bool = Field(False, description="biases of the feed-forward")
 
     embedding_scale: float = Field(1.0, gt=0, description="factor of the token embeddings")
-    token_types: int = Field(
-        0, ge=0, le=MOST_TOKENS, description="kinds of segments, each with a vector; none when 0"
+    token_types: int = Field(0, ge=0, le=MOST_TOKENS, description="number of segment embeddings; 0 for none")
+    shared: bool = Field(
+        True, description="one embedding table for encoder and decoder, if their sizes agree"
     )
-    shared: bool = Field(True, description="one embedding table for encoder and decoder, where both fit")
 
-    head: Head = Field("language", description="what is read from the top: tokens, classes, or nothing")
+    head: Head = Field("language", description="what the model predicts: tokens, classes, or nothing")
     tied: bool = Field(True, description="the language head is the embedding table")
     head_bias: bool = Field(False, description="bias of the language head")
     head_scale: float = Field(1.0, gt=0, description="factor before the language head")
@@ -143,21 +160,25 @@ class ModelConfig(Settings):
     pool: Pool = Field("mean", description="which token vectors a classifier reads")
     pool_dense: PoolDense = Field("none", description="dense layer between pool and classes")
     class_bias: bool = Field(True, description="bias of the classes of a classifier")
-    unit_length: bool = Field(False, description="the vectors of `embed` have length 1, as some are trained")
+    unit_length: bool = Field(False, description="whether the vectors of `embed` are normalised to length 1")
 
-    dropout: float = Field(0.0, ge=0, lt=1, description="share of each sublayer's output dropped in training")
+    dropout: float = Field(
+        0.0, ge=0, lt=1, description="fraction of each sublayer's output dropped in training"
+    )
     attention_dropout: float = Field(
         0.0,
         ge=0,
         lt=1,
-        description="share of attention weights dropped in training; leaves the fused kernel on a CPU",
+        description="fraction of attention weights dropped in training; on a CPU it prevents the fused kernel",
     )
     initial_deviation: float | None = Field(
         None,
         gt=0,
-        description="of all matrices and tables at the start, 0.02 in GPT-2; by their widths when not given",
+        description="standard deviation of the initial matrices and tables, 0.02 in GPT-2; if omitted, by their widths",
     )
-    zero_outputs: bool = Field(False, description="W_o and W_2 start at zero: a block starts as identity")
+    zero_outputs: bool = Field(
+        False, description="W_o and W_2 start at zero, so that a block starts as the identity"
+    )
 
     # What follows from the settings.
 
@@ -202,7 +223,7 @@ class ModelConfig(Settings):
 
     @property
     def cross_similarity(self) -> Similarity:
-        """The similarity of cross-attention: distance between two texts has no meaning, so it falls back."""
+        """The similarity of cross-attention: distance between two texts is undefined, so it falls back."""
         return "scaled_dot" if self.similarity == "distance" else self.similarity
 
     @property
@@ -227,7 +248,7 @@ class ModelConfig(Settings):
         return names
 
     def heads(self, attention: str) -> tuple[int, ...]:
-        """The numbers of the heads that stand in one attention sublayer."""
+        """The numbers of the heads in one attention sublayer."""
         return self.kept_heads.get(attention, tuple(range(self.h)))
 
     # What cannot work.
@@ -250,7 +271,7 @@ class ModelConfig(Settings):
             near = f"{below} or {above}" if below else f"{above}"
             raise ConfigError(
                 f"model.d = {self.d} does not split into model.h = {self.h} heads.\n"
-                f"Use a multiple of {self.h}, such as {near}, or give model.d_k."
+                f"Use a multiple of {self.h}, such as {near}, or set model.d_k."
             )
         if self.h % self.groups:
             raise ConfigError(
@@ -272,12 +293,12 @@ class ModelConfig(Settings):
     def _check_positions(self) -> None:
         if self.positions == "learned" and self.context is None:
             raise ConfigError(
-                "model.positions = 'learned' needs one vector per position.\nGive model.context."
+                "model.positions = 'learned' needs one vector per position.\nSet model.context."
             )
         if self.positions == "rotary" and self.width_k % 2:
             raise ConfigError(
-                f"model.positions = 'rotary' turns pairs of numbers, but a head has d_k = {self.width_k}, "
-                f"which is odd.\nGive an even model.d_k, such as {self.width_k + 1}, or use other positions."
+                f"model.positions = 'rotary' rotates pairs of numbers, but a head has d_k = {self.width_k}, "
+                f"which is odd.\nUse an even model.d_k, such as {self.width_k + 1}, or use other positions."
             )
         widths = {self.d, self.width_encoder} if self.shape == "encoder-decoder" else {self.width_top}
         if self.positions == "sinusoidal" and any(d % 2 for d in widths):
@@ -295,24 +316,23 @@ class ModelConfig(Settings):
         if self.position_offset and self.positions != "learned":
             raise ConfigError(
                 f"model.position_offset = {self.position_offset} shifts a learned table, but positions = "
-                f"'{self.positions}'.\nUse positions = 'learned', or leave the offset out."
+                f"'{self.positions}'.\nUse positions = 'learned', or omit the offset."
             )
         if self.rotary_scaling and self.positions != "rotary":
             raise ConfigError(
                 f"model.rotary_scaling needs positions = 'rotary', not '{self.positions}'.\n"
-                "Leave it out, or use rotary."
+                "Omit it, or use rotary."
             )
 
     def _check_similarity(self) -> None:
         if self.similarity == "distance" and self.positions == "rotary":
             raise ConfigError(
-                "model.similarity = 'distance' has no queries and keys that rotary positions could turn.\n"
-                "Use positions = 'none'; the similarity itself knows the distance."
+                "model.similarity = 'distance' has no queries and keys that rotary positions could rotate.\n"
+                "Use positions = 'none'; the similarity itself depends on the distance."
             )
         if self.similarity == "distance" and self.query_key_norm:
             raise ConfigError(
-                "model.similarity = 'distance' has no queries and keys to normalise.\n"
-                "Leave query_key_norm out."
+                "model.similarity = 'distance' has no queries and keys to normalise.\nOmit query_key_norm."
             )
         if self.projections == "none":
             wrong = [
@@ -330,8 +350,8 @@ class ModelConfig(Settings):
             if wrong:
                 raise ConfigError(
                     "model.projections = 'none' means q = k = v = x: one head as wide as x, and no "
-                    f"matrices.\nChange {', '.join(wrong)}: set h = 1 and leave h_kv, d_k, d_v, encoder_d "
-                    "and attention_bias out."
+                    f"matrices.\nChange {', '.join(wrong)}: set h = 1 and omit h_kv, d_k, d_v, encoder_d "
+                    "and attention_bias."
                 )
 
     def _check_norms(self) -> None:
@@ -347,15 +367,14 @@ class ModelConfig(Settings):
             )
         if self.encoder_norm and self.shape == "decoder":
             raise ConfigError(
-                f"model.encoder_norm = '{self.encoder_norm}', but shape = 'decoder' has no encoder.\n"
-                "Leave it out."
+                f"model.encoder_norm = '{self.encoder_norm}', but shape = 'decoder' has no encoder.\nOmit it."
             )
 
     def _check_top(self) -> None:
         if self.shape == "encoder" and self.encoder_d not in (None, self.d):
             raise ConfigError(
                 f"model.encoder_d = {self.encoder_d} differs from d = {self.d}, but shape = 'encoder' has "
-                "one stack only.\nGive its width as d and leave encoder_d out."
+                "only one stack.\nGive its width as d and omit encoder_d."
             )
         if self.source_vocabulary and self.shape != "encoder-decoder":
             raise ConfigError(
@@ -366,15 +385,15 @@ class ModelConfig(Settings):
             raise ConfigError(
                 f"model.head = '{self.head}' with classes = {self.classes}.\n"
                 "A classifier needs head = 'classifier' and classes = the number of labels; other heads have "
-                "none."
+                "no classes."
             )
         if self.head != "language" and self.shape == "encoder-decoder":
             raise ConfigError(
-                f"model.head = '{self.head}' does not suit shape = 'encoder-decoder', which writes a text.\n"
+                f"model.head = '{self.head}' does not work with shape = 'encoder-decoder', which generates text.\n"
                 "Use shape = 'encoder' or 'decoder' for a classifier or for vectors."
             )
         if self.head == "classifier" and self.shape == "decoder" and self.pool == "first":
             raise ConfigError(
-                "model.pool = 'first' reads a token that has seen no other in a causal stack.\n"
+                "model.pool = 'first' reads a token that sees no other in a causal stack.\n"
                 "Use pool = 'last' or 'mean'."
             )

@@ -1,16 +1,41 @@
-"""What all settings have in common: frozen, checked when built, unknown keys refused with the nearest name.
+"""What all settings have in common: frozen, validated when built, unknown keys rejected with the nearest name.
 
-A group of settings enters as keywords, a TOML table or a JSON object, and leaves as one frozen object;
-whatever cannot work leaves as a `ConfigError` that names the setting as the user wrote it (`model.d`).
+A group of settings enters as keywords, a TOML table or a JSON object, and leaves as one frozen object; whatever
+cannot work leaves as a `ConfigError` that names the setting as the user wrote it (`model.d`).
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 
 from clearhead.errors import ConfigError, suggest
+
+FINITE = ConfigDict(allow_inf_nan=False)
+LONGEST_SHOWN = 80  # characters of a value in a message
+
+
+def brief(value: Any) -> str:
+    """A value as a message shows it, truncated."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python prints no integer of more than 4300 digits
+        return "a number of thousands of digits"
+    return truncated(text)
+
+
+def truncated(text: str) -> str:
+    """A text as a message shows it."""
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 1]}…"
 
 
 def listed(value: Any) -> Any:
@@ -27,24 +52,24 @@ class Settings(BaseModel):
     @classmethod
     def name(cls, key: str) -> str:
         """A setting's full name, as in a recipe: `model.d`."""
-        return f"{cls.section}.{key}" if cls.section else key
+        return ".".join(part for part in (cls.section, key) if part)
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some settings changed, checked again as a whole."""
+        """A copy with some settings changed, validated again as a whole."""
         return type(self)(**(self.given() | changes))
 
     def given(self) -> dict[str, Any]:
-        """The settings that were stated, without those left to their defaults."""
+        """The settings that were stated, without the defaults."""
         return {key: getattr(self, key) for key in type(self).model_fields if key in self.model_fields_set}
 
     def changes(self, before: Self) -> Iterator[str]:
-        """What of these settings was another before, a line each."""
+        """The settings that have changed, a line each."""
         for key in type(self).model_fields:
             now, then = getattr(self, key), getattr(before, key)
             if isinstance(now, Settings):
                 yield from now.changes(then)
             elif now != then:
-                yield f"{self.name(key)} = {now!r}, which was {then!r}"
+                yield f"{self.name(key)} = {now!r} (was {then!r})"
 
     @model_validator(mode="wrap")
     @classmethod
@@ -54,9 +79,18 @@ class Settings(BaseModel):
         except ValidationError as error:
             faults = error.errors()
             inner = {detail["loc"][:length] for detail in faults for length in range(len(detail["loc"]))}
-            # A list with a wrong item is not also wrong by itself, such as too short without it.
-            told = [detail for detail in faults if detail["loc"] not in inner]
-            raise ConfigError("\n".join(map(cls._sentence, told))) from None
+            # A list with an invalid item is not itself invalid, such as too short without it.
+            innermost = [detail for detail in faults if detail["loc"] not in inner]
+            raise ConfigError("\n".join(map(cls._sentence, innermost))) from None
+
+    @classmethod
+    def check_value(cls, key: str, kind: Any, value: Any) -> Any:
+        """A value as the setting of this name has it; an error that names the setting if it cannot be one."""
+        try:
+            return TypeAdapter(kind, config=FINITE).validate_python(value)
+        except ValidationError as error:
+            details = [detail | {"loc": (key, *detail["loc"])} for detail in error.errors()]
+            raise ConfigError(cls._sentence(details[0])) from None
 
     @classmethod
     def _sentence(cls, detail: ErrorDetails) -> str:
@@ -64,9 +98,10 @@ class Settings(BaseModel):
         if detail["type"] == "extra_forbidden":
             return f"{cls.name(key)} is not a setting. {suggest(key, cls.model_fields)}"
         if detail["type"] == "missing":
-            return f"{cls.name(key)} must be given: {cls.model_fields[key].description}."
+            return f"{cls.name(key)} is required: {cls.model_fields[key].description}."
         field = cls.model_fields.get(str(detail["loc"][0])) if detail["loc"] else None
-        meaning = f"\nIts meaning: {field.description}." if field and field.description else ""
+        meaning = f"\nMeaning: {field.description}." if field and field.description else ""
         reason = detail["msg"].removeprefix("Value error, ")
-        reason = reason.replace("Input should", "it should").replace("String should", "it should")
-        return f"{cls.name(key)} = {detail['input']!r} cannot be used: {reason}.{meaning}"
+        reason = re.sub("^(Input|String|List|Tuple|Dictionary) should", "it should", reason)
+        reason = reason.replace("Unable to parse input string as an integer, exceeded", "it exceeds the")
+        return f"{cls.name(key)} = {brief(detail['input'])} is invalid: {reason}.{meaning}"

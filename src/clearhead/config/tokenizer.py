@@ -1,12 +1,12 @@
-"""The `[tokenizer]` table of a recipe: how text is cut into tokens.
+"""The `[tokenizer]` table of a recipe: how text is split into tokens.
 
 The kinds, from whole words to single bytes:
 
     word        words and punctuation marks; a word that was not learned is unknown
-    wordpiece   words, cut into learned pieces where they are rare: eat ##ing (BERT)
-    bpe         pieces of bytes, joined pair by pair while that is frequent (GPT-2); nothing is unknown
-    unigram     pieces of bytes, the likeliest way to cut a text (T5); nothing is unknown
-    character   characters; those never seen become their bytes, or unknown
+    wordpiece   words, split into learned parts if they are rare: eat ##ing (BERT)
+    bpe         groups of bytes, merged pair by pair by frequency (GPT-2); nothing is unknown
+    unigram     groups of bytes, the likeliest segmentation of a text (T5); nothing is unknown
+    character   characters; unseen ones become their bytes, or unknown
     byte        the 256 bytes of UTF-8; nothing is unknown
     dna         letters A C G T N, or groups of k letters; any other letter is unknown
 """
@@ -30,49 +30,49 @@ MARKERS: dict[Role, Spelling] = {"system": "<system>", "user": "<user>", "assist
 
 
 class TokenizerConfig(Settings):
-    """How text is cut into tokens."""
+    """How text is split into tokens."""
 
     section: ClassVar[str] = "tokenizer"
 
-    kind: Kind = Field("bpe", description="pieces that text is cut into")
+    kind: Kind = Field("bpe", description="what text is split into")
     vocabulary: int = Field(
         8000,
         ge=SPECIALS + 1,
         le=1 << 20,
-        description="largest number of tokens, special tokens included; byte and dna have a fixed number",
+        description="maximum number of tokens, special tokens included; byte and dna have a fixed number",
     )
     shared: bool = Field(True, description="one tokenizer for source and target, or one for each")
     normalization: Normalization = Field(
-        "nfc", description="form of Unicode that text is brought into first; none keeps it as it is"
+        "nfc", description="Unicode normalization form; none keeps text as it is"
     )
-    lowercase: bool = Field(False, description="whether capitals are made small; dna is always in capitals")
+    lowercase: bool = Field(False, description="whether text is lowercased; dna is always in capitals")
     minimum_frequency: int = Field(
-        2, ge=1, description="fewest times a word, a pair or a character must occur to be learned"
+        2, ge=1, le=1 << 53, description="how often a word, a pair or a character must occur to be learned"
     )
     byte_fallback: bool = Field(
-        True, description="whether a character that was not learned becomes its bytes (character)"
+        True, description="whether a character that was not learned becomes its bytes, for kind character"
     )
-    k: int = Field(1, ge=1, le=8, description="number of letters in a token of dna")
+    k: int = Field(1, ge=1, le=8, description="letters per token of dna")
     added: Annotated[tuple[Spelling, ...], BeforeValidator(listed)] = Field(
         (),
         max_length=10_000,
-        description="tokens added to those learned, or to those of a model to start from",
+        description="tokens added to the learned ones, or to those of the model to start from",
     )
     markers: dict[Role, Spelling] = Field(
         default_factory=lambda: dict(MARKERS),
-        description="special tokens before the messages of each role, added where the data are conversations",
+        description="special tokens before the messages of each role, added if the data are conversations",
     )
 
     @property
     def has_unknowns(self) -> bool:
-        """Whether some texts contain tokens that this kind does not know."""
+        """Whether this kind has an unknown token for what it cannot encode."""
         return self.kind in ("wordpiece", "word", "dna") or (
             self.kind == "character" and not self.byte_fallback
         )
 
     @property
     def spellings(self) -> dict[Role, Spelling]:
-        """The marker of every role, as stated or usual."""
+        """The marker of every role, as stated or by default."""
         return MARKERS | self.markers
 
     @model_validator(mode="after")
@@ -80,7 +80,7 @@ class TokenizerConfig(Settings):
         names = [*self.added, *self.spellings.values()]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ConfigError(
-                f"tokenizer.added and tokenizer.markers name {twice[0]!r} twice.\nGive each a spelling of its own."
+                f"tokenizer.added and tokenizer.markers name {twice[0]!r} twice.\nGive each its own spelling."
             )
         return self
 
@@ -92,6 +92,6 @@ class TokenizerConfig(Settings):
             raise ConfigError(
                 f"tokenizer.vocabulary = {self.vocabulary} is too small for tokenizer.kind = {self.kind!r}: "
                 f"the bytes and the special tokens alone are {least}.\n"
-                "Use more, such as 1000; or the kind byte, which has nothing else."
+                "Use more, such as 1000, or tokenizer.kind = 'byte', which has no others."
             )
         return self

@@ -1,9 +1,10 @@
-"""The settings of training: the `[training]` table of a recipe."""
+"""The `[training]` table of a recipe: how a model is trained."""
 
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from clearhead.config.data import MOST
 from clearhead.config.settings import Settings, listed
 from clearhead.errors import ConfigError
 
@@ -17,123 +18,141 @@ Parallel = Literal["auto", "ddp", "fsdp"]
 Matrix = Literal["W_q", "W_k", "W_v", "W_o", "W_1", "W_2", "W_g"]
 
 ALL_MATRICES: tuple[Matrix, ...] = ("W_q", "W_k", "W_v", "W_o", "W_1", "W_2", "W_g")
+MOST_EPOCHS, MOST_MINUTES = 1e9, 1e7
+MOST_THREADS = 1024  # OpenMP crashes with some more
 
 
 class TrainingConfig(Settings):
-    """How a model learns."""
+    """How a model is trained."""
 
     section: ClassVar[str] = "training"
 
-    steps: int | None = Field(None, gt=0, description="how many updates of the weights")
+    steps: int | None = Field(None, gt=0, le=MOST, description="number of weight updates")
     epochs: float | None = Field(
-        None, gt=0, description="how often the data is read; the plan turns it into steps"
+        None, gt=0, le=MOST_EPOCHS, description="passes over the data; the plan turns them into steps"
     )
     minutes: float | None = Field(
         None,
         gt=0,
-        description="how long to train; the plan turns it into steps; with epochs, the fewer count",
+        le=MOST_MINUTES,
+        description="how long to train; the plan turns it into steps; with epochs, the smaller number counts",
     )
-    batch_tokens: int = Field(4096, gt=0, description="tokens of one update, padding included")
-    accumulate: int = Field(1, gt=0, description="parts in which a batch is computed, to save memory")
+    batch_tokens: int = Field(4096, gt=0, le=MOST, description="tokens per update, padding included")
+    accumulate: int = Field(1, gt=0, le=MOST, description="parts into which a batch is split to save memory")
 
     optimizer: Optimizer = Field(
         "muon", description="muon for hidden matrices and adamw for the rest, or adamw for all"
     )
-    learning_rate: float = Field(2e-3, gt=0, description="largest rate of adamw")
-    matrix_rate: float = Field(0.02, gt=0, description="largest rate of muon")
+    learning_rate: float = Field(2e-3, gt=0, description="peak learning rate of adamw")
+    matrix_rate: float = Field(0.02, gt=0, description="peak learning rate of muon")
     momentum: float = Field(0.95, ge=0, lt=1, description="momentum of muon")
     betas: tuple[float, float] = Field(
-        (0.9, 0.95), description="averages of adamw: of gradients, of their squares"
+        (0.9, 0.95), description="decay rates of adamw's averages: of gradients, of their squares"
     )
     epsilon: float = Field(1e-8, gt=0, description="added to adamw's denominator")
     weight_decay: float = Field(
-        0.01, ge=0, description="pull of matrices towards zero; norms and biases have none"
+        0.01, ge=0, description="weight decay of matrices; norms and biases have none"
     )
-    clip: float | None = Field(1.0, gt=0, description="largest norm of the gradient; no limit when None")
+    clip: float | None = Field(1.0, gt=0, description="maximum norm of the gradient; no limit if none")
 
     schedule: Schedule = Field(
-        "cosine", description="how the rate goes after the warm-up; stable: constant, then down"
+        "cosine", description="the learning rate after the warm-up; stable: constant, then decaying"
     )
     warmup: float = Field(
-        0.03, ge=0, description="steps of rising rate; a share of all steps when less than 1"
+        0.03, ge=0, le=MOST, description="warm-up steps; a fraction of all steps if below 1"
     )
     decay: float = Field(
-        0.4, gt=0, le=1, description="share of the steps in which a stable schedule goes down"
+        0.4, gt=0, le=1, description="fraction of the steps in which a stable schedule decays"
     )
-    final_rate: float = Field(0.02, ge=0, le=1, description="rate at the end, as a share of the largest")
+    final_rate: float = Field(
+        0.02, ge=0, le=1, description="learning rate at the end, as a fraction of the peak"
+    )
 
     label_smoothing: float = Field(
-        0.0, ge=0, lt=1, description="share of the truth spread over all tokens, in training only"
+        0.0, ge=0, lt=1, description="probability spread over all tokens, in training only"
     )
     average: Average = Field(
-        "none", description="the weights kept: the newest, or a mean over the last evaluations or steps"
+        "none",
+        description="the weights to keep: the latest, a mean of the last evaluations, or an exponential average",
     )
-    average_last: int = Field(10, gt=1, description="how many evaluations an average of the last takes in")
-    average_decay: float = Field(0.999, gt=0, lt=1, description="memory of an exponential average, per step")
+    average_last: int = Field(
+        10, gt=1, le=10_000, description="number of evaluations to average over, for average = last"
+    )
+    average_decay: float = Field(0.999, gt=0, lt=1, description="decay per step, for average = exponential")
 
     precision: Precision = Field(
-        "auto", description="numbers of the forward pass; auto: bfloat16 where the device is fast at it"
+        "auto", description="number format of the forward pass; auto: bfloat16 if the device is fast at it"
     )
     compile: Choice = Field(
-        "auto", description="torch.compile; auto: on a GPU only, since on a CPU it gains too little"
+        "auto", description="torch.compile; auto: only on a GPU, as a CPU gains too little"
     )
     recompute: bool = Field(
-        False, description="recompute blocks in the backward pass instead of keeping them, to save memory"
+        False, description="recompute blocks in the backward pass instead of storing them, to save memory"
     )
     device: Device = Field(
-        "auto", description="where to compute; auto: cuda, mps, cpu, the first that is there"
+        "auto", description="where to compute; auto: the first available of cuda, mps and cpu"
     )
     parallel: Parallel = Field(
         "auto",
-        description="under torchrun: ddp, the whole model on every rank, or fsdp, a part of each weight",
+        description="under torchrun: ddp, the whole model on every rank, or fsdp, a shard of each weight",
     )
-    threads: int | None = Field(None, gt=0, description="CPU threads; all cores when not given")
+    threads: int | None = Field(None, gt=0, le=MOST_THREADS, description="CPU threads; all cores if omitted")
 
-    log_every: int = Field(10, gt=0, description="steps between two records of the log")
+    log_every: int = Field(10, gt=0, le=MOST, description="steps between log records")
     evaluate_every: int | None = Field(
         None,
         gt=0,
-        description="steps between evaluations; when not given, twenty in a run, at least ten apart",
+        le=MOST,
+        description="steps between evaluations; if omitted, twenty evaluations per run, at least ten steps apart",
     )
     evaluate_tokens: int = Field(
-        200_000, gt=0, description="most validation tokens of one evaluation, the same ones each time"
+        200_000, gt=0, le=MOST, description="maximum validation tokens per evaluation, the same each time"
     )
     checkpoint_every: int | None = Field(
         None,
         gt=0,
-        description="steps between checkpoints; when not given, as many as make saving cost under 2 % of the time",
+        le=MOST,
+        description="steps between checkpoints; if omitted, so many that saving costs under 2 % of the time",
     )
-    keep_checkpoints: int = Field(2, gt=0, description="how many checkpoints are kept")
+    keep_checkpoints: int = Field(2, gt=0, le=MOST, description="number of checkpoints to keep")
     patience: int | None = Field(
-        None, gt=0, description="evaluations without a better loss after which to stop"
+        None,
+        gt=0,
+        le=MOST,
+        description="evaluations without improvement after which to stop; never if omitted",
     )
-    samples: int = Field(2, ge=0, description="texts to write at each evaluation")
+    samples: int = Field(2, ge=0, le=10_000, description="samples to generate at each evaluation")
     most_skipped: int = Field(
-        5, gt=0, description="steps in a row with a non-finite loss after which to stop"
+        5, gt=0, le=MOST, description="consecutive steps with a non-finite loss after which to stop"
     )
 
     init_from: str | None = Field(
-        None, description="a model or run folder to start from; random weights when None"
+        None, description="model folder or run folder to start from; random weights if omitted"
     )
     frozen: Annotated[tuple[str, ...], BeforeValidator(listed)] = Field(
-        (), description="parts that stay as they are, such as embeddings, encoder.0, decoder.*.ffn, head"
+        (), description="parts that are not trained, such as embeddings, encoder.0, decoder.*.ffn, head"
     )
     layer_decay: float = Field(
-        1.0, gt=0, le=1, description="rate of a block as a share of the block above it; embeddings are lowest"
+        1.0,
+        gt=0,
+        le=1,
+        description="learning rate of a block as a fraction of that of the block above; embeddings are lowest",
     )
     lora_rank: int | None = Field(
         None,
         gt=0,
         le=4096,
-        description="rank of the adapters that learn in place of the model; none when None",
+        description="rank of the LoRA adapters that are trained instead of the model; no adapters if omitted",
     )
     lora_scale: float = Field(
-        2.0, gt=0, description="s in W + s B A, the adapted matrix; what others call alpha / rank"
+        2.0, gt=0, description="s in W + s B A, the adapted matrix; other tools call it alpha / rank"
     )
     lora_targets: Annotated[tuple[Matrix, ...], BeforeValidator(listed)] = Field(
         ALL_MATRICES, min_length=1, description="matrices of the blocks that get an adapter"
     )
-    seed: int = Field(1, ge=0, description="of the first weights, the order of the data, and dropout")
+    seed: int = Field(
+        1, ge=0, le=MOST, description="seed of the initial weights, the order of the data, and dropout"
+    )
 
     @model_validator(mode="after")
     def _check(self) -> "TrainingConfig":
@@ -143,13 +162,11 @@ class TrainingConfig(Settings):
             if (value := getattr(self, key)) is not None
         ]
         if len(lengths) > 1 and self.steps is not None:
-            raise ConfigError(
-                f"training.{' and '.join(lengths)} say the same thing twice.\nGive one of them."
-            )
+            raise ConfigError(f"training.{' and '.join(lengths)} exclude each other.\nGive only one of them.")
         if self.lora_rank is not None and self.init_from is None:
             raise ConfigError(
-                f"training.lora_rank = {self.lora_rank} adapts a model that has learned something, but no model to "
-                "start from is named.\nName its folder in training.init_from, or leave lora_rank out."
+                f"training.lora_rank = {self.lora_rank} adapts a trained model, but no model to start from is "
+                "named.\nName its folder in training.init_from, or omit lora_rank."
             )
         every, steps = self.evaluate_every, self.steps
         if (
@@ -159,7 +176,7 @@ class TrainingConfig(Settings):
             and self.average_last > steps // every
         ):
             raise ConfigError(
-                f"training.average_last = {self.average_last} evaluations do not happen in {steps} steps with one "
-                f"every {every}.\nEvaluate more often, or average fewer."
+                f"training.average_last = {self.average_last}, but {steps} steps with an evaluation every {every} have "
+                f"fewer evaluations.\nEvaluate more often, or average fewer."
             )
         return self

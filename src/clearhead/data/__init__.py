@@ -1,0 +1,1 @@
+"""A recipe enters; batches of tensors leave, in an order that can be repeated (`prepare.py`)."""

@@ -1,4 +1,4 @@
-"""What was read, cut, dropped and repeated: the data report, before anything is trained.
+"""What was read, truncated, dropped and repeated: the data report, before anything is trained.
 
 The shards of each split enter; counts leave, as an object, as JSON, and for the table of `clearhead data`.
 Most counts were taken while the shards were written. What is repeated is found here by 8-byte hashes of the
@@ -13,11 +13,13 @@ from itertools import pairwise
 import numpy as np
 
 from clearhead.data.order import Integers, Words
-from clearhead.data.shards import Shards
-from clearhead.text.examples import Split
+from clearhead.data.shards.reading import Shards
+from clearhead.examples import Split
 
 HASHES_AT_ONCE = 1 << 20
 LONGEST = 1 << 20  # lengths above it count as this
+# Counts that the table shows even where they are zero.
+ALWAYS = ("examples", "tokens", "unknown tokens", "truncated", "dropped", "duplicates")
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,8 @@ class SplitAudit:
     examples: int  # what the model will see
     tokens: int  # of these, without the tokens added at beginnings and ends
     unknown: int
-    truncated: int  # examples cut to the length that the model takes
-    dropped: int  # examples left out: empty, or too long
+    truncated: int  # examples truncated to the length that the model takes
+    dropped: int  # examples omitted: empty, or too long
     duplicates: int  # examples equal to an earlier one
     overlap: dict[str, int]  # examples whose input is also an input in that other split
     sources: list[str]
@@ -58,9 +60,10 @@ class SplitAudit:
     conflicts: int  # distinct examples whose input came before with another target or label
     characters: int
     characters_per_token: float
-    passed_over: dict[str, int]  # lines left out by rule, such as blank ones
+    ignored_lines: dict[str, int]  # lines ignored by rule, such as blank ones
     problems: int  # lines that could not be read and were skipped
     first_problems: list[str]
+    guesses: list[str]  # what was found out about the files: encodings, delimiters
     ignored: list[str]  # files of folders that have no known format
     held_out: int  # examples of the same source that belong to other splits
     columns: dict[str, int]  # tokens of each column
@@ -104,9 +107,10 @@ def _report(split: Split, shards: Shards, repeats: "Repeats") -> SplitAudit:
         conflicts=repeats.conflicts[split],
         characters=characters,
         characters_per_token=round(characters / encoded, 3) if encoded else 0.0,
-        passed_over=account.passed,
+        ignored_lines=account.ignored_lines,
         problems=account.problems,
         first_problems=account.first_problems,
+        guesses=account.guesses,
         ignored=account.ignored,
         held_out=account.held_out,
         columns=account.tokens,
@@ -180,3 +184,38 @@ def label_balance(shards: Shards) -> dict[str, int]:
     for labels in shards.arrays("labels") if names else ():
         counts += np.bincount(labels, minlength=len(names))
     return dict(sorted(zip(names, counts.tolist(), strict=True)))
+
+
+def table_of(audit: Audit) -> list[tuple[str, list[str]]]:
+    """The rows of the table: counts that are zero in all splits are omitted, except for the most important ones."""
+    columns = [counts_of(report, list(audit.splits)) for report in audit.splits.values()]
+    names = dict.fromkeys(name for column in columns for name in column)
+    rows = [(name, [column.get(name, "") for column in columns]) for name in names]
+    return [
+        (name, values)
+        for name, values in rows
+        if name in ALWAYS or name.startswith("also in") or any(value not in ("", "0") for value in values)
+    ]
+
+
+def counts_of(report: SplitAudit, splits: list[str]) -> dict[str, str]:
+    """The counts of one split by name, as texts."""
+    counts: dict[str, int | None] = {
+        "lines": report.lines,
+        "documents": report.documents if report.documents < report.examples else 0,
+        "examples": report.examples,
+        "tokens": report.tokens,
+        "unknown tokens": report.unknown,
+        "truncated": report.truncated,
+        "divided": report.divided,
+        "dropped": report.dropped,
+        **{f"dropped: {reason}": count for reason, count in report.dropped_for.items()},
+        "duplicates": report.duplicates,
+        **{f"also in {split}": report.overlap.get(split) for split in splits},
+        "other answers to the same input": report.conflicts,
+        "lines skipped": report.problems,
+        **{f"ignored: {reason}": count for reason, count in report.ignored_lines.items()},
+        **{f"label {name}": count for name, count in report.labels.items()},
+    }
+    shown = {name: "" if count is None else f"{count:,}" for name, count in counts.items()}
+    return shown | {"characters per token": f"{report.characters_per_token:.2f}"}

@@ -1,4 +1,4 @@
-"""What stands before and after a sequence: the beginning and end tokens (N8).
+"""What comes before and after a sequence: the beginning and end tokens (N8).
 
 The ids of a tokenizer's special tokens enter; the frame of each column of a task leaves. Training,
 evaluation and decoding frame by these same rules:
@@ -9,7 +9,7 @@ evaluation and decoding frame by these same rules:
     target               begin target end, of which the decoder is given all but the last and predicts all
                          but the first
 
-Where a tokenizer of another project lacks a role, its nearest relative stands in: a separator for the end
+Where a tokenizer of another project lacks a role, the nearest one takes its place: a separator for the end
 (BERT), the padding for the beginning of a target (Marian, T5), the end for the beginning of a text (GPT-2).
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clearhead.errors import TokenizerError
-from clearhead.text.roles import Specials
+from clearhead.text.tokenizers.roles import Specials
 
 
 @dataclass(frozen=True)
@@ -36,31 +36,32 @@ class Frame:
 
 
 def document_frame(specials: Specials) -> Frame:
-    """Of a document of a language model: begin and end, or the one of them that there is."""
+    """The frame of a language model's document: begin and end, or the one that exists."""
     begin = _first(specials.begin, specials.end, specials.separator)
     end = _first(specials.end, specials.separator)
     if begin is None:
         raise TokenizerError(
-            "The tokenizer has neither a beginning nor an end token, so packed documents would run into each "
-            "other. Give it one of them."
+            "The tokenizer has neither a beginning nor an end token, so packed documents would run into "
+            "each other.\nGive it one of them, with `tokenizer.with_roles`."
         )
     return Frame((begin,), () if end is None or end == begin else (end,))
 
 
 def input_frame(specials: Specials) -> Frame:
-    """Of what an encoder reads: begin and end as far as there are such tokens."""
+    """The frame of what an encoder reads: begin and end, as far as such tokens exist."""
     end = _first(specials.end, specials.separator)
     return Frame(_tuple(specials.begin), _tuple(end))
 
 
 def target_frame(specials: Specials) -> Frame:
-    """Of what a decoder writes: a first token to start from, and the end that it learns to predict."""
+    """The frame of what a decoder writes: a first token to start from, and the end that it learns to predict."""
     begin = _first(specials.begin, specials.padding, specials.end)
     end = _first(specials.end, specials.separator)
     if begin is None or end is None:
         missing = "a beginning" if end is not None else "an end"
         raise TokenizerError(
-            f"The tokenizer of the target has no token for {missing}: no decoder can use it."
+            f"The target tokenizer has no token for {missing}, which a decoder needs.\n"
+            "Name one with `tokenizer.with_roles`."
         )
     return Frame((begin,), (end,))
 

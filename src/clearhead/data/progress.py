@@ -1,11 +1,11 @@
-"""How far the preparation is: records for whoever listens; only the command line shows them."""
+"""The progress of the preparation: records for a listener; only the command line prints them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Progress:
+class PreparationProgress:
     """How much has been read so far for one thing that is being made: "tokenizer", or the name of a split."""
 
     stage: str
@@ -13,8 +13,8 @@ class Progress:
     characters: int
 
 
-Listener = Callable[[Progress], None]
+ProgressListener = Callable[[PreparationProgress], None]
 
 
-def unheard(progress: Progress) -> None:
-    """A listener for those who do not want to know."""
+def ignore_progress(progress: PreparationProgress) -> None:
+    """A listener that ignores its records."""

@@ -7,18 +7,17 @@ from pathlib import Path
 
 from clearhead.config.run import RunConfig
 from clearhead.config.tokenizer import TokenizerConfig
-from clearhead.data.cache import Value, cache_folder, key_of, made
-from clearhead.data.identity import identity
-from clearhead.data.progress import Listener, Progress
+from clearhead.data.cache import Value, cache_folder, find_or_make, identity, key_of
+from clearhead.data.progress import PreparationProgress, ProgressListener
 from clearhead.errors import TokenizerError
-from clearhead.text.examples import Conversation, Example, Pair
-from clearhead.text.sources import Reader
-from clearhead.text.tokenizer import Tokenizer
+from clearhead.examples import Conversation, Example, Pair
+from clearhead.text.sources.lines import unpacked_bytes
+from clearhead.text.sources.read import ExampleReader
+from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 FILE = "tokenizer.json"
 TRAINING_CHARACTERS = 100_000_000  # where there is more text, a tokenizer learns from a sample of this size
-PACKED = 4  # how many times longer a text usually is than its gzip
-TOLD_EVERY = 10_000
+NOTIFY_EVERY = 10_000
 
 
 @dataclass(frozen=True)
@@ -28,25 +27,27 @@ class Tokenizers:
     target: Tokenizer
     source: Tokenizer
 
-    def grown(self, config: TokenizerConfig, talks: bool) -> "Tokenizers":
-        """The same with the tokens that the settings add, and markers for conversations where there are such."""
+    def grown(self, config: TokenizerConfig, has_conversations: bool) -> "Tokenizers":
+        """The same with the tokens that the settings add, and with markers where the data are conversations."""
 
         def grow(tokenizer: Tokenizer) -> Tokenizer:
             more = tokenizer.with_added(config.added) if config.added else tokenizer
-            return more.with_markers(config.spellings) if talks and not more.markers else more
+            return more.with_markers(config.spellings) if has_conversations and not more.markers else more
 
         target = grow(self.target)
         return Tokenizers(target, target if self.source is self.target else grow(self.source))
 
 
-def train_tokenizers(run: RunConfig, reader: Reader, tell: Listener) -> Tokenizers:
+def train_tokenizers(run: RunConfig, reader: ExampleReader, notify: ProgressListener) -> Tokenizers:
     """Learn the tokenizers from the training examples, or find them in the cache."""
     separate = run.kind == "pair" and not run.tokenizer.shared
-    target = _train(run, reader, ("target",) if separate else ("source", "target"), tell)
-    return Tokenizers(target, _train(run, reader, ("source",), tell) if separate else target)
+    target = _train(run, reader, ("target",) if separate else ("source", "target"), notify)
+    return Tokenizers(target, _train(run, reader, ("source",), notify) if separate else target)
 
 
-def _train(run: RunConfig, reader: Reader, columns: tuple[str, ...], tell: Listener) -> Tokenizer:
+def _train(
+    run: RunConfig, reader: ExampleReader, columns: tuple[str, ...], notify: ProgressListener
+) -> Tokenizer:
     description: dict[str, Value] = {
         "what": "tokenizer",
         "settings": run.tokenizer.model_dump(mode="json"),
@@ -55,11 +56,11 @@ def _train(run: RunConfig, reader: Reader, columns: tuple[str, ...], tell: Liste
     }
 
     def make(folder: Path) -> None:
-        texts = _watched(sample(reader, columns), tell)
+        texts = _watched(sample(reader, columns), notify)
         Tokenizer.train(texts, run.tokenizer).save(folder / FILE)
 
     folder = cache_folder() / "tokenizers" / key_of(description)
-    return Tokenizer.load(made(folder, _loads, make) / FILE)
+    return Tokenizer.load(find_or_make(folder, _loads, make) / FILE)
 
 
 def _loads(folder: Path) -> bool:
@@ -70,12 +71,12 @@ def _loads(folder: Path) -> bool:
     return True
 
 
-def sample(reader: Reader, columns: tuple[str, ...]) -> Iterator[str]:
+def sample(reader: ExampleReader, columns: tuple[str, ...]) -> Iterator[str]:
     """The texts of some columns; of a corpus that is too large for training, every so many-th.
 
     The size of a corpus is judged by its files. Where that fails, the sample ends when it is large enough.
     """
-    size = sum(path.stat().st_size * (PACKED if path.suffix == ".gz" else 1) for path in reader.paths)
+    size = sum(map(unpacked_bytes, reader.paths))
     step = max(1, -(-size // TRAINING_CHARACTERS))
     characters = 0
     for example in islice(reader, 0, None, step):
@@ -100,11 +101,11 @@ def texts_of(example: Example, columns: tuple[str, ...]) -> Iterator[str]:
         yield example.target
 
 
-def _watched(texts: Iterable[str], tell: Listener) -> Iterator[str]:
+def _watched(texts: Iterable[str], notify: ProgressListener) -> Iterator[str]:
     characters = number = 0
     for number, text in enumerate(texts, 1):
         characters += len(text)
-        if number % TOLD_EVERY == 0:
-            tell(Progress("tokenizer", number, characters))
+        if number % NOTIFY_EVERY == 0:
+            notify(PreparationProgress("tokenizer", number, characters))
         yield text
-    tell(Progress("tokenizer", number, characters))
+    notify(PreparationProgress("tokenizer", number, characters))

@@ -1,0 +1,1 @@
+"""A model and texts enter; written texts, classes or vectors leave."""

@@ -1,16 +1,17 @@
-"""Many texts written at once: prompts enter, one token of every text leaves per step.
+"""Many texts generated at once: prompts enter, one token of every text leaves per step.
 
 Texts of different length share a batch over the cache's own lengths. A finished text leaves between two steps
-and a waiting one joins. The model is anything that has `start` and `step`; a faster one can take its place.
+and a waiting one joins. The model is anything with `start` and `step`; a faster stepper can replace it.
 """
 
 import secrets
+import sys
 import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -27,29 +28,16 @@ from clearhead.decoding.sampling import (
 )
 from clearhead.decoding.stopping import Reason
 from clearhead.errors import InputError
+from clearhead.models.model import State
 
-OF_ONE_TEXT = {"seed", "stop", "seconds", "logprobs", "max_tokens"}  # settings that no rule reads
-
-
-class State(Protocol):
-    """What a model knows of the texts it is writing; a key-value cache, or the hidden vector of an RNN."""
-
-    @property
-    def lengths(self) -> Tensor:
-        """Tokens of each text so far."""
-
-    def select(self, rows: Tensor) -> None:
-        """Keeps these texts, in this order; one may be kept twice."""
-
-    def join(self, other: Self) -> None:
-        """Adds the texts of another state."""
+OF_ONE_TEXT = {"seed", "stop", "seconds", "logprobs", "max_tokens"}  # settings that no sampling rule reads
 
 
 S = TypeVar("S", bound=State)
 
 
 class Stepper(Protocol[S]):
-    """A model that writes: every language model and translator here."""
+    """A model that generates, or what takes its place."""
 
     def start(
         self, batch: int, capacity: int, source: Tensor | None = None, source_counts: Tensor | None = None
@@ -70,12 +58,13 @@ class Token:
 
 
 @dataclass(eq=False)
-class Text:
-    """One text on its way; its settings have nothing left open."""
+class Draft:
+    """One text in progress; its settings have nothing left open."""
 
     prompt: list[int]
     settings: DecodingConfig
     source: list[int] | None = None
+    longest: int | None = None  # prompt and text together; if omitted, the context of the engine
     ids: list[int] = field(default_factory=list)
     tokens: list[Token] = field(default_factory=list)
     reason: Reason | None = None
@@ -87,8 +76,8 @@ class Text:
         self.seed = secrets.randbits(62) if self.settings.seed is None else self.settings.seed
         self.rules = self.settings.model_dump_json(exclude=OF_ONE_TEXT)
 
-    def begin(self) -> None:
-        """The time limit counts from here: waiting for a place does not use it up."""
+    def start_clock(self) -> None:
+        """The time limit counts from here: waiting for a slot does not use it up."""
         if self.settings.seconds is not None:
             self.deadline = time.monotonic() + self.settings.seconds
 
@@ -103,18 +92,22 @@ class Text:
 
 
 class Engine(Generic[S]):
-    """Writes texts side by side, up to `slots` at a time."""
+    """Generates texts side by side, up to `slots` at a time."""
 
     def __init__(self, model: Stepper[S], end: Sequence[int], context: int | None, slots: int = 32) -> None:
         self.model, self.end, self.context, self.slots = model, tuple(end), context, slots
-        self.waiting: deque[Text] = deque()
-        self.running: list[Text] = []
+        self.waiting: deque[Draft] = deque()
+        self.running: list[Draft] = []
         self.state: S | None = None
 
-    def add(self, text: Text) -> None:
+    def add(self, text: Draft) -> None:
         """Queues a text; it joins at a later step that has room."""
-        check_prompt(text.prompt, self.context)
+        check_prompt(text.prompt, self.limit(text))
         self.waiting.append(text)
+
+    def limit(self, text: Draft) -> int | None:
+        """How many tokens prompt and text may have together."""
+        return self.context if text.longest is None else text.longest
 
     @property
     def is_busy(self) -> bool:
@@ -122,7 +115,7 @@ class Engine(Generic[S]):
         return bool(self.waiting) or any(text.reason is None for text in self.running)
 
     @torch.inference_mode()
-    def step(self) -> list[tuple[Text, Token]]:
+    def step(self) -> list[tuple[Draft, Token]]:
         """The first token of every text that joins, or, when none does, one more token of every other.
 
         Before that, texts that are done have left.
@@ -136,7 +129,7 @@ class Engine(Generic[S]):
         return self.choose(self.running, self.model.step(tokens, self.state, last=True)[:, -1])
 
     def leave(self) -> None:
-        """Lets go of texts that are done; the last ones take their places, so that few rows are copied."""
+        """Removes texts that are done; the last ones take their places, so that few rows are copied."""
         if all(text.reason is None for text in self.running):
             return
         rows = list(range(len(self.running)))
@@ -150,24 +143,25 @@ class Engine(Generic[S]):
         elif self.state is not None:
             self.state.select(torch.tensor(rows))
 
-    def next_to_join(self) -> list[Text]:
+    def next_to_join(self) -> list[Draft]:
         """The waiting texts that join now.
 
-        Where many wait, a quarter of the places must be free: prompts that are read together cost less.
+        If many wait, a quarter of the slots must be free: prompts that are read together cost less.
         """
         room = self.slots - len(self.running)
         enough = min(len(self.waiting), max(1, self.slots // 4))
         return [self.waiting.popleft() for _ in range(min(room, len(self.waiting)))] if room >= enough else []
 
-    def join(self, new: list[Text]) -> Tensor:
+    def join(self, new: list[Draft]) -> Tensor:
         """Reads the prompts of new texts: the logits that follow them (b, vocabulary)."""
         prompts, counts = pad([text.prompt for text in new])
         sources = [text.source for text in new if text.source is not None]
         source, source_counts = pad(sources) if sources else (None, None)
-        longest = max(len(text.prompt) + text.settings.max_tokens for text in new)
-        capacity = longest if self.context is None else min(longest, self.context)
+        capacity = max(
+            min(len(text.prompt) + text.settings.max_tokens, self.limit(text) or sys.maxsize) for text in new
+        )
         for text in new:
-            text.begin()
+            text.start_clock()
         state = self.model.start(len(new), capacity, source, source_counts)
         logits = self.model.step(prompts, state, counts, last=True)[:, -1]
         if self.state is None:
@@ -177,7 +171,7 @@ class Engine(Generic[S]):
         self.running += new
         return logits
 
-    def choose(self, texts: list[Text], logits: Tensor) -> list[tuple[Text, Token]]:
+    def choose(self, texts: list[Draft], logits: Tensor) -> list[tuple[Draft, Token]]:
         """The next token of each text from its logits (b, vocabulary)."""
         logits = logits.float()
         log_P = log_probabilities(logits)
@@ -193,7 +187,7 @@ class Engine(Generic[S]):
             text.reason = self.why_done(text, now)
         return list(zip(texts, tokens, strict=True))
 
-    def pick(self, texts: list[Text], logits: Tensor) -> Tensor:
+    def pick(self, texts: list[Draft], logits: Tensor) -> Tensor:
         """The ids (b,); texts with the same rules are treated together."""
         groups: dict[str, list[int]] = {}
         for row, text in enumerate(texts):
@@ -205,7 +199,7 @@ class Engine(Generic[S]):
             chosen[rows] = self.pick_alike([texts[row] for row in rows], logits[rows])
         return chosen
 
-    def pick_alike(self, texts: list[Text], Z: Tensor) -> Tensor:
+    def pick_alike(self, texts: list[Draft], Z: Tensor) -> Tensor:
         """The ids (b,) of texts with the same rules."""
         settings = texts[0].settings
         Z = constrain(Z, settings, [text.prompt for text in texts], [text.ids for text in texts], self.end)
@@ -214,13 +208,14 @@ class Engine(Generic[S]):
         numbers = [number(text.seed, len(text.ids)) for text in texts]
         return draw(narrow(Z, settings), torch.tensor(numbers, dtype=torch.double))
 
-    def why_done(self, text: Text, now: float) -> Reason | None:
-        """The reason to stop after the newest token, or None."""
+    def why_done(self, text: Draft, now: float) -> Reason | None:
+        """The reason to stop after the last token, or None."""
         if text.ids[-1] in self.end:
             return "end"
         if len(text.ids) >= text.settings.max_tokens:
             return "length"
-        if self.context is not None and len(text.prompt) + len(text.ids) >= self.context:
+        limit = self.limit(text)
+        if limit is not None and len(text.prompt) + len(text.ids) >= limit:
             return "context"
         return "time" if now >= text.deadline else None
 
@@ -232,13 +227,13 @@ def alternatives(log_P: Tensor, count: int) -> list[tuple[int, float]]:
 
 
 def check_prompt(prompt: Sequence[int], context: int | None) -> None:
-    """Refuses a prompt that says nothing, or after which nothing can follow."""
+    """Rejects a prompt that is empty, or that leaves no room for another token."""
     if not prompt:
-        raise InputError("A prompt of no tokens says nothing.\nBegin with the beginning-of-sequence token.")
+        raise InputError("The prompt is empty.\nStart it with the beginning-of-sequence token.")
     if context is not None and len(prompt) >= context:
         raise InputError(
-            f"The prompt has {len(prompt)} tokens, but the model's context is {context}, with what follows.\n"
-            "Shorten it; nothing is cut off silently."
+            f"The prompt has {len(prompt)} tokens, but the model's context of {context} must also fit what follows.\n"
+            "Shorten it; nothing is truncated silently."
         )
 
 

@@ -1,32 +1,35 @@
-"""Text in, text out: prompts and sources become ids, are written on or translated, and become text again.
+"""Text in, text out: prompts and sources become ids, are continued or translated, and become text again.
 
-Framing (which tokens stand before and after) is that of training, from `data.frames`. What does not fit the
-context is refused with its length; nothing is cut off silently.
+The framing (which tokens come before and after) is that of training, from `data.frames`. What does not fit the
+context is read with a warning where positions have no table, and rejected with its length where they have one;
+nothing is truncated silently.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
-from clearhead.checkpoint import Checkpoint
 from clearhead.config.decoding import BEAM_OF_TRANSLATE, TEMPERATURE_OF_GENERATE, DecodingConfig
 from clearhead.data.frames import document_frame, input_frame, target_frame
-from clearhead.decoding.direct import stepper_of
-from clearhead.decoding.engine import Engine, Stepper, Text, Token
+from clearhead.decoding.engine import Draft, Engine, Stepper, Token
+from clearhead.decoding.lengths import LengthLimit
 from clearhead.decoding.search import Hypothesis, Stops, beam_search
+from clearhead.decoding.sentences import split_sentences as split_into_sentences
+from clearhead.decoding.steppers.direct import stepper_of
 from clearhead.decoding.stopping import Reason, Writer
 from clearhead.errors import InputError
-from clearhead.models.encoder import Encoder
-from clearhead.text.conversations import encode_prompt
-from clearhead.text.tokenizer import Tokenizer
+from clearhead.model_folder import Bundle
+from clearhead.text.tokenizers.conversations import encode_prompt
+from clearhead.text.tokenizers.tokenizer import Tokenizer
 
-SLOTS = 32  # texts written side by side
+SLOTS = 32  # texts generated side by side
 SEARCHED_ROWS = 160  # beginnings searched side by side
 
 
 @dataclass(frozen=True)
 class Generation:
-    """What a model has written; `tokens` are all of it, with the end token or what spells a stop string."""
+    """What a model has generated; `tokens` are all of it, with the end token or what spells a stop string."""
 
     text: str
     tokens: list[int]
@@ -39,7 +42,7 @@ class Generation:
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a text while it is written: of which prompt, what is new, and why it ended if it did."""
+    """A part of a text while it is generated: of which prompt, what is new, and why it ended if it did."""
 
     index: int
     text: str
@@ -48,35 +51,33 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Task:
-    """What the model is given for one text, as ids; a source of none is nothing to translate."""
+class Prompt:
+    """What the model is given for one text, as ids; an empty source is nothing to translate."""
 
-    prompt: list[int]
+    ids: list[int]
     source: list[int] | None = None
+    parts: tuple["Prompt", ...] = ()  # the sentences of a source that are translated one by one
+    space: str = ""  # between this sentence and the next
 
     @property
     def size(self) -> int:
-        """By which tasks are sorted, so that those of like length meet in a batch."""
-        return len(self.prompt if self.source is None else self.source)
+        """By which prompts are sorted, so that those of similar length share a batch."""
+        return len(self.ids if self.source is None else self.source)
 
 
 class Generator:
-    """Writes with a checkpoint's model; `stepper` takes the model's place, the fastest one when not given."""
+    """Generates with the model of a bundle, by `stepper`, or if omitted by the fastest one."""
 
-    def __init__(
-        self, checkpoint: Checkpoint, stepper: Stepper[Any] | None = None, slots: int = SLOTS
-    ) -> None:
-        self.config, self.slots = checkpoint.config, slots
-        module = checkpoint.module
-        if isinstance(module, Encoder) or self.config.head != "language":
-            raise InputError(
-                f"A model of shape '{self.config.shape}' with head '{self.config.head}' writes no text.\n"
-                "Use a language model or a translator; this one can be used with classify or embed."
-            )
+    def __init__(self, bundle: Bundle, stepper: Stepper[Any] | None = None, slots: int = SLOTS) -> None:
+        self.config, self.slots = bundle.config, slots
+        module = bundle.module
+        if not module.generates:
+            raise module.cannot_write()
         self.model: Stepper[Any] = stepper_of(module) if stepper is None else stepper
-        self.tokenizer = tokenizer_of(checkpoint.tokenizer)
-        self.source_tokenizer = checkpoint.source_tokenizer or self.tokenizer
-        self.translates = self.config.shape == "encoder-decoder"
+        self.tokenizer = tokenizer_of(bundle.tokenizer)
+        self.source_tokenizer = bundle.source_tokenizer or self.tokenizer
+        self.translates = module.translates
+        self.lengths = LengthLimit(bundle.config)
         frame = target_frame if self.translates else document_frame
         self.frame = frame(self.tokenizer.specials)
         self.end = self.frame.after or self.frame.before
@@ -92,57 +93,86 @@ class Generator:
             temperature = 0.0 if self.translates or beam > 1 else TEMPERATURE_OF_GENERATE
         return settings.replace(beam=beam, temperature=temperature)
 
-    def task(self, text: str) -> Task:
-        """The ids of a prompt, or of a source for a translator; refused where they do not fit.
+    def prompt(self, text: str, split_sentences: bool | None = None) -> Prompt:
+        """The ids of a prompt, or of a source for a translator; rejected if they do not fit.
 
-        A prompt may spell the markers of a conversation, where the model knows some. A source of white space
-        alone is nothing to translate, as an empty line between paragraphs.
+        A prompt may spell the markers of a conversation, where the model knows some. A source is split into sentences
+        where asked to and, if nothing is said, where it is longer than the context.
         """
         if not self.translates:
             ids = encode_prompt(self.tokenizer, text)
             # Room for one new token at least.
-            return Task([*self.frame.before, *self.fitting(ids, len(self.frame.before) + 1, "prompt")])
+            return Prompt([*self.frame.before, *self.fitting(ids, len(self.frame.before) + 1, "prompt")])
         ids = self.source_tokenizer.encode(text)
         frame = input_frame(self.source_tokenizer.specials)
+        is_long = self.lengths.is_unlearned(len(ids) + len(frame))
+        if split_sentences or (split_sentences is None and is_long):
+            sentences = split_into_sentences(text)
+            if len(sentences) > 1:
+                parts = [
+                    replace(self.source(self.source_tokenizer.encode(part), part, "sentence"), space=space)
+                    for part, space in sentences
+                ]
+                return Prompt(list(self.frame.before), None, tuple(parts))
+        return self.source(ids, text, "source")
+
+    def source(self, ids: list[int], text: str, what: str) -> Prompt:
+        """What is translated at once; white space alone is nothing, like an empty line between paragraphs."""
+        frame = input_frame(self.source_tokenizer.specials)
         is_empty = not ids or not text.strip()
-        source = [] if is_empty else frame.wrap(self.fitting(ids, len(frame), "source"))
-        return Task(list(self.frame.before), source)
+        source = [] if is_empty else frame.wrap(self.fitting(ids, len(frame), what))
+        return Prompt(list(self.frame.before), source)
 
     def fitting(self, ids: list[int], more: int, what: str) -> list[int]:
-        """The ids, if the context has room for them and for `more`."""
-        context = self.config.context
-        if context is not None and len(ids) + more > context:
+        """The ids, if the model has room for them and for `more`."""
+        if not self.lengths.allows(len(ids) + more, what):
+            assert self.lengths.longest is not None
             raise InputError(
-                f"The {what} has {len(ids)} tokens, but this model has room for {context - more} of them "
-                f"(context {context}).\nShorten the {what} or split it; nothing is cut off silently."
+                f"The {what} has {len(ids)} tokens, but this model has room for {self.lengths.longest - more} of them "
+                f"(context {self.config.context}).\nShorten the {what} or split it; nothing is truncated silently."
             )
         return ids
 
+    def limit(self, prompt: Prompt) -> int | None:
+        """How many tokens a prompt and its text may have together."""
+        return self.lengths.room(prompt.size)
+
     def write(self, texts: Sequence[str], settings: DecodingConfig) -> list[list[Generation]]:
         """The generations of every text: one, or the n best of a beam."""
-        return self.do([self.task(text) for text in texts], settings)
+        return self.complete([self.prompt(text) for text in texts], settings)
 
-    def do(self, tasks: Sequence[Task], settings: DecodingConfig) -> list[list[Generation]]:
-        """The generations of every task, in order; inside, tasks of like length go together."""
+    def complete(self, prompts: Sequence[Prompt], settings: DecodingConfig) -> list[list[Generation]]:
+        """The generations of every prompt, in order; those of sentences joined again."""
+        sentences = [part for prompt in prompts for part in prompt.parts or (prompt,)]
+        done = iter(self.complete_each(sentences, settings))
+        return [
+            join_sentences(prompt.parts, list(islice(done, len(prompt.parts))))
+            if prompt.parts
+            else next(done)
+            for prompt in prompts
+        ]
+
+    def complete_each(self, prompts: Sequence[Prompt], settings: DecodingConfig) -> list[list[Generation]]:
+        """The generations of every prompt, in order; inside, prompts of similar length share a batch."""
         settings = self.settle(settings)
         nothing = Generation("", [], "end", score=0.0 if settings.beam != 1 else None)
-        done = [[nothing] * settings.n_best for _ in tasks]
-        order = [row for row, task in enumerate(tasks) if task.source != []]
-        order.sort(key=lambda row: -tasks[row].size)
+        done = [[nothing] * settings.n_best for _ in prompts]
+        order = [row for row, prompt in enumerate(prompts) if prompt.source != []]
+        order.sort(key=lambda row: -prompts[row].size)
         work = self.run if settings.beam == 1 else self.search
-        for row, found in zip(order, work([tasks[row] for row in order], settings), strict=True):
+        for row, found in zip(order, work([prompts[row] for row in order], settings), strict=True):
             done[row] = found
         return done
 
-    def search(self, tasks: Sequence[Task], settings: DecodingConfig) -> Iterator[list[Generation]]:
+    def search(self, prompts: Sequence[Prompt], settings: DecodingConfig) -> Iterator[list[Generation]]:
         """By beam search, as many texts at a time as give a batch of about the usual size."""
         size = max(1, SEARCHED_ROWS // (settings.beam or 1))
-        for first in range(0, len(tasks), size):
-            group = tasks[first : first + size]
-            sources = [task.source for task in group if task.source is not None] or None
-            prompts = [task.prompt for task in group]
-            context, stops = self.config.context, self.stops(settings)
-            for beam in beam_search(self.model, prompts, settings, self.end, context, sources, stops):
+        for first in range(0, len(prompts), size):
+            group = prompts[first : first + size]
+            sources = [prompt.source for prompt in group if prompt.source is not None] or None
+            ids = [prompt.ids for prompt in group]
+            limits, stops = [self.limit(prompt) for prompt in group], self.stops(settings)
+            for beam in beam_search(self.model, ids, settings, self.end, limits, sources, stops):
                 yield [self.read(hypothesis, settings) for hypothesis in beam]
 
     def stops(self, settings: DecodingConfig) -> Stops | None:
@@ -154,7 +184,9 @@ class Generator:
             text = self.tokenizer.decode(ids)
             if not any(stop in text for stop in settings.stop):
                 return False
-            writer = Writer(self.tokenizer, settings.stop)  # it waits for the rest of half a character
+            writer = Writer(
+                self.tokenizer, settings.stop
+            )  # which waits for the rest of an incomplete character
             for token in ids:
                 writer.push(token)
             return writer.is_stopped
@@ -169,10 +201,10 @@ class Generator:
         reason: Reason = "stop" if writer.is_stopped else hypothesis.reason
         return Generation(text, hypothesis.ids, reason, hypothesis.logprobs, score=hypothesis.score)
 
-    def run(self, tasks: Sequence[Task], settings: DecodingConfig) -> list[list[Generation]]:
+    def run(self, prompts: Sequence[Prompt], settings: DecodingConfig) -> list[list[Generation]]:
         """Token by token, all texts side by side."""
-        shown = [""] * len(tasks)
-        texts = [Text(task.prompt, settings, task.source) for task in tasks]
+        shown = [""] * len(prompts)
+        texts = [Draft(prompt.ids, settings, prompt.source, self.limit(prompt)) for prompt in prompts]
         for piece in self.pieces(texts):
             shown[piece.index] += piece.text
         return [[generation(text, done)] for text, done in zip(shown, texts, strict=True)]
@@ -180,13 +212,13 @@ class Generator:
     def stream(self, text: str, settings: DecodingConfig) -> Iterator[Piece]:
         """One text in pieces, as they are written; joined they are the whole. A beam gives one piece."""
         settings = self.settle(settings)
-        task = self.task(text)
-        if settings.beam == 1 and task.source != []:
-            return self.pieces([Text(task.prompt, settings, task.source)])
-        whole = self.do([task], settings)[0][0]
+        prompt = self.prompt(text)
+        if settings.beam == 1 and prompt.source != [] and not prompt.parts:
+            return self.pieces([Draft(prompt.ids, settings, prompt.source, self.limit(prompt))])
+        whole = self.complete([prompt], settings)[0][0]
         return iter([Piece(0, whole.text, None, whole.reason)])
 
-    def pieces(self, texts: Sequence[Text]) -> Iterator[Piece]:
+    def pieces(self, texts: Sequence[Draft]) -> Iterator[Piece]:
         """Pieces of all texts as the engine writes them, one for each token."""
         engine = Engine(self.model, self.end, self.config.context, self.slots)
         writers = {id(text): (i, Writer(self.tokenizer, text.settings.stop)) for i, text in enumerate(texts)}
@@ -203,18 +235,37 @@ class Generator:
                 yield Piece(index, piece, token, text.reason)
 
 
-def generation(text: str, done: Text) -> Generation:
+def generation(text: str, done: Draft) -> Generation:
     """The result of one finished text."""
     assert done.reason is not None
     top = [token.top for token in done.tokens] if done.settings.logprobs else []
     return Generation(text, done.ids, done.reason, [token.logprob for token in done.tokens], top)
 
 
+def join_sentences(parts: Sequence[Prompt], found: Sequence[list[Generation]]) -> list[Generation]:
+    """The generations of a text from those of its sentences: of each the best, then of each the next."""
+    return [join_each(parts, ranked) for ranked in zip(*found, strict=True)]
+
+
+def join_each(parts: Sequence[Prompt], found: Sequence[Generation]) -> Generation:
+    """One generation from one of each sentence; it ended as the first of them that did not end by itself."""
+    count = sum(len(one.tokens) for one in found)
+    scores = [one.score * len(one.tokens) for one in found if one.score is not None]
+    return Generation(
+        text="".join(one.text + part.space for part, one in zip(parts, found, strict=True)),
+        tokens=[token for one in found for token in one.tokens],
+        reason=next((one.reason for one in found if one.reason != "end"), "end"),
+        logprobs=[logprob for one in found for logprob in one.logprobs],
+        top=[top for one in found for top in one.top],
+        score=sum(scores) / max(1, count) if scores else None,  # the mean over tokens
+    )
+
+
 def tokenizer_of(tokenizer: Tokenizer | None) -> Tokenizer:
-    """The tokenizer, which a model needs to meet text."""
+    """The tokenizer, without which a model cannot read text."""
     if tokenizer is None:
         raise InputError(
             "This model folder has no tokenizer.json, so the model can read ids but no text.\n"
-            "Put its tokenizer there."
+            "Add the model's tokenizer."
         )
     return tokenizer

@@ -1,6 +1,7 @@
-"""Texts in, classes or vectors out: what a model reads rather than writes, in batches of like length.
+"""Texts in, classes or vectors out: what a model reads rather than writes, in batches of similar length.
 
-An empty text is a text: its beginning and end are read. What does not fit the context is refused, or cut where asked.
+An empty text is rejected: it says nothing about its class. What does not fit the context is rejected, or truncated
+where asked.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,15 +11,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from clearhead.checkpoint import Checkpoint
 from clearhead.data.frames import Frame, document_frame, input_frame
 from clearhead.decoding.engine import pad
 from clearhead.decoding.generate import tokenizer_of
-from clearhead.errors import CheckpointError, InputError
-from clearhead.models.heads import pool
-from clearhead.models.translator import Translator
+from clearhead.decoding.lengths import LengthLimit
+from clearhead.errors import InputError, ModelFolderError
+from clearhead.model_folder import Bundle
+from clearhead.models.inputs import Inputs
+from clearhead.models.transformer.heads import pool
 
 BATCH_TOKENS = 4096  # padding included
+MOSTLY_UNKNOWN = 0.5  # of the tokens: from here on a class rests on the smaller part of its text
 
 
 @dataclass(frozen=True)
@@ -26,40 +29,65 @@ class Classification:
     """The class of one text, and the probability of every class by its label."""
 
     label: str
-    probabilities: dict[str, float]
+    probabilities: dict[str, float]  # calibrated, if the model folder has a temperature
+    unknown: float | None = (
+        None  # share of the text that the tokenizer does not know; None if it knows everything
+    )
+
+    @property
+    def is_mostly_unknown(self) -> bool:
+        """Whether the model has read less of the text than it has not."""
+        return self.unknown is not None and self.unknown >= MOSTLY_UNKNOWN
 
 
 class Reader:
-    """Reads with a checkpoint's model."""
+    """Reads with the model of a bundle."""
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self.config, self.module = checkpoint.config, checkpoint.module
-        self.tokenizer = tokenizer_of(checkpoint.source_tokenizer or checkpoint.tokenizer)
+    def __init__(self, bundle: Bundle) -> None:
+        self.config, self.module = bundle.config, bundle.module
+        self.tokenizer = tokenizer_of(bundle.source_tokenizer or bundle.tokenizer)
+        self.lengths = LengthLimit(self.config)
         specials = self.tokenizer.specials
         self.frame = input_frame(specials)
         if self.config.shape == "decoder" and self.config.head != "classifier":
-            self.frame = Frame(
-                document_frame(specials).before
-            )  # it learned nothing about what follows an end
-        self.labels = checkpoint.labels or [str(label) for label in range(self.config.classes or 0)]
+            self.frame = Frame(document_frame(specials).before)  # it has not learned what follows an end
+        self.temperature = 1.0 if bundle.calibration is None else bundle.calibration.temperature
+        self.labels = bundle.labels or [str(label) for label in range(self.config.classes or 0)]
 
     def ids(self, text: str, cut: bool = False) -> list[int]:
-        """The framed ids of a text; refused where they do not fit the context, or cut as in training."""
+        """The framed ids of a text; rejected if they do not fit the context, or truncated as in training."""
+        return self.framed(self.tokens(text), cut)
+
+    def tokens(self, text: str) -> list[int]:
+        """The tokens of a text to read; one without any is rejected."""
         tokens = self.tokenizer.encode(text)
-        if self.is_too_long(tokens) and not cut:
+        if not tokens or not text.strip():
+            raise InputError("The text is empty: there is nothing to read.\nGive a text.")
+        return tokens
+
+    def unknown_share(self, ids: Sequence[int]) -> float | None:
+        """The share of unknown tokens in the framed ids of a text; None if the tokenizer knows everything."""
+        if self.tokenizer.specials.unknown is None:
+            return None
+        return self.tokenizer.counts_unknown(ids) / max(1, len(ids) - len(self.frame))
+
+    def framed(self, tokens: list[int], cut: bool = False) -> list[int]:
+        """The same, from the tokens of a text."""
+        count = len(tokens) + len(self.frame)
+        if not cut and not self.lengths.allows(count, "text"):
             raise InputError(
-                f"The text has {len(tokens) + len(self.frame)} tokens, but the model's context is "
-                f"{self.config.context}.\nShorten it or split it, or ask for its beginning alone: --cut "
-                "(in Python cut=True). Nothing is cut off silently."
+                f"The text has {count} tokens, but this model can read {self.lengths.longest} "
+                f"(context {self.config.context}).\nShorten it or split it, or read only its beginning: --cut "
+                "(in Python cut=True). Nothing is truncated silently."
             )
-        ids = self.frame.wrap(tokens[: self.room])
+        ids = self.frame.wrap(tokens[: self.room] if cut else tokens)
         if not ids:
-            raise InputError("The text is empty, and the tokenizer has no token to begin with.\nGive a text.")
+            raise InputError("The text is empty, and the tokenizer has no beginning token.\nGive a text.")
         return ids
 
     @property
     def room(self) -> int | None:
-        """How many tokens of a text the context has room for; None when any number."""
+        """How many tokens of a text the context has room for; None if there is no context."""
         return None if self.config.context is None else self.config.context - len(self.frame)
 
     def is_too_long(self, tokens: Sequence[int]) -> bool:
@@ -72,37 +100,35 @@ class Reader:
         P = torch.zeros(len(rows), len(self.labels))
         for places, tokens, counts in self.batches(rows):
             with torch.inference_mode():
-                P[places] = finite(torch.softmax(self.module(tokens, counts).float(), -1)).cpu()
+                logits = self.module(Inputs(tokens, counts)).float()
+                P[places] = finite(torch.softmax(logits / self.temperature, -1)).cpu()
         best = P.argmax(-1).tolist()
         return [
-            Classification(self.labels[label], dict(zip(self.labels, shares, strict=True)))
-            for label, shares in zip(best, P.tolist(), strict=True)
+            Classification(
+                self.labels[label], dict(zip(self.labels, shares, strict=True)), self.unknown_share(ids)
+            )
+            for label, shares, ids in zip(best, P.tolist(), rows, strict=True)
         ]
 
     def check_classes(self) -> None:
-        """Refuses a model that knows no classes."""
+        """Rejects a model that has no classes."""
         if self.config.head != "classifier":
             raise InputError(
-                f"This model has the head '{self.config.head}', so it knows no classes.\n"
+                f"This model has the head '{self.config.head}', so it has no classes.\n"
                 "Train one with task = 'classify'."
             )
 
     def embed(self, rows: Sequence[list[int]]) -> Tensor:
         """One vector for every text, from its ids, pooled as the config says: (texts, d)."""
-        translates = isinstance(self.module, Translator)
-        E = torch.zeros(len(rows), self.config.width_encoder if translates else self.config.width_top)
+        E = torch.zeros(
+            len(rows), self.config.width_encoder if self.module.translates else self.config.width_top
+        )
         for places, tokens, counts in self.batches(rows):
             with torch.inference_mode():
-                pooled = pool(self.vectors(tokens, counts), counts, self.config.pool)
+                pooled = pool(self.module.encode(tokens, counts), counts, self.config.pool)
                 pooled = F.normalize(pooled, dim=-1) if self.config.unit_length else pooled
                 E[places] = finite(pooled.float()).cpu()
         return E
-
-    def vectors(self, tokens: Tensor, counts: Tensor | None) -> Tensor:
-        """One vector for each token; of a translator those of its encoder."""
-        if isinstance(self.module, Translator):
-            return self.module.encode(tokens, counts)
-        return self.module.vectors(tokens, counts)
 
     def batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor, Tensor | None]]:
         """Rows of like length together: which they are, their ids (b, n), and how many are real."""
@@ -116,10 +142,10 @@ class Reader:
 
 
 def finite(X: Tensor) -> Tensor:
-    """What a model gives, unless some of it is no number."""
+    """A model's output, unless some of it is not finite."""
     if not bool(X.isfinite().all()):
-        raise CheckpointError(
-            "What the model gives is not all numbers.\n"
-            "Its weights are damaged, or too large for the type of number it is loaded in."
+        raise ModelFolderError(
+            "The model's output contains NaN or infinity.\n"
+            "Its weights are damaged, or too large for the data type it is loaded in."
         )
     return X

@@ -13,18 +13,18 @@ import torch
 from torch import Tensor
 
 from clearhead.config.decoding import DecodingConfig
-from clearhead.errors import CheckpointError, InputError
+from clearhead.errors import InputError, ModelFolderError
 
-FIRST_TRY = 64  # tokens among which most distributions hold most of their share
+FIRST_TRY = 64  # tokens that have most of the probability in most distributions
 
 
 def log_probabilities(Z: Tensor) -> Tensor:
     """log P over the whole vocabulary, before any rule (b, vocabulary)."""
     log_P = torch.log_softmax(Z, -1)
-    if bool(log_P[:, 0].isnan().any()):  # one logit that is no number makes the whole row so
-        raise CheckpointError(
-            "The model's logits are not numbers.\n"
-            "Its weights are damaged, or too large for the type of number it is loaded in."
+    if bool(log_P[:, 0].isnan().any()):  # one NaN makes the whole row NaN
+        raise ModelFolderError(
+            "The model's logits contain NaN.\n"
+            "Its weights are damaged, or too large for the data type it is loaded in."
         )
     return log_P
 
@@ -91,7 +91,7 @@ def force(Z: Tensor, tokens: Sequence[Sequence[int]]) -> Tensor:
 
 
 def count(texts: Sequence[Sequence[int]], Z: Tensor) -> Tensor:
-    """How often each id stands in each text: (b, vocabulary)."""
+    """How often each id occurs in each text: (b, vocabulary)."""
     counts = torch.zeros(Z.shape, dtype=torch.long)
     for row, text in enumerate(texts):
         counts[row] = torch.bincount(torch.tensor(text, dtype=torch.long), minlength=Z.shape[1])
@@ -99,10 +99,10 @@ def count(texts: Sequence[Sequence[int]], Z: Tensor) -> Tensor:
 
 
 def check_choice(Z: Tensor) -> None:
-    """Refuses rows in which nothing is left."""
+    """Rejects rows in which no token is left."""
     if bool((Z.amax(-1) == -torch.inf).any()):
         raise InputError(
-            "Every token is banned, so nothing can be written.\nBan fewer ids, or ask for fewer min_tokens."
+            "Every token is banned, so nothing can be written.\nBan fewer ids, or lower min_tokens."
         )
 
 
@@ -152,7 +152,7 @@ def min_p(Z: Tensor, p: float) -> Tensor:
 
 
 def keep_share(Z: Tensor, rank: Tensor, p: float) -> Tensor:
-    """Keeps the fewest tokens, those of largest rank first, that together hold the share p."""
+    """Keeps the fewest tokens, those of largest rank first, that together have the share p."""
     if p >= 1:
         return Z
     P, tries = torch.softmax(Z, -1), FIRST_TRY

@@ -1,7 +1,7 @@
 """Beam search: the likeliest texts among those that a few best beginnings can become.
 
 A hypothesis scores log P(text) / length^penalty, with the end token counted. The search of a text stops only
-when no running hypothesis could still beat the ones to be returned: log P can only fall, so that
+when no running hypothesis can still beat the ones to be returned: log P can only fall, so that
 s / longest^penalty bounds what a beginning with sum s may reach.
 """
 
@@ -33,7 +33,7 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Beginning:
-    """A text that is still being written, and the row of the model's state that holds it."""
+    """A text that is still being written, and its row of the model's state."""
 
     ids: list[int]
     logprobs: list[float]
@@ -61,7 +61,7 @@ class Beam:
     def grow(self, log_P: Tensor, raw: Tensor, end: Sequence[int]) -> None:
         """Takes the best continuations, by the log P of the next token (running, vocabulary), ruled and raw.
 
-        Of the `width` best those that end are finished; then others follow until there are enough to go on with.
+        Of the `width` best those that end are finished; then others follow until enough of them continue.
         """
         sums = log_P + torch.tensor([text.total for text in self.running])[:, None]
         best = best_first(sums.flatten(), (1 + max(1, len(end))) * self.width)
@@ -82,7 +82,7 @@ class Beam:
                 self.finish(grown, reason)
 
     def why_done(self, text: Beginning, end: Sequence[int]) -> Reason | None:
-        """The reason to stop after the newest token, or None."""
+        """The reason to stop after the last token, or None."""
         if text.ids[-1] in end:
             return "end"
         if self.stops is not None and self.stops(text.ids):
@@ -97,7 +97,7 @@ class Beam:
         del self.finished[self.width :]
 
     def give_up(self) -> None:
-        """Ends every beginning where it stands: time is up."""
+        """Ends every beginning where it is: time is up."""
         for text in self.running:
             self.finish(text, "time")
         self.running = []
@@ -123,13 +123,17 @@ def beam_search(
     prompts: Sequence[list[int]],
     settings: DecodingConfig,
     end: Sequence[int],
-    context: int | None = None,
+    context: int | Sequence[int | None] | None = None,
     sources: Sequence[list[int]] | None = None,
     stops: Stops | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best hypotheses of every prompt, the best first."""
+    """The best hypotheses of every prompt, the best first; `context` limits all of them, or each by its own."""
     deadline = time.monotonic() + (settings.seconds or float("inf"))
-    beams = [start_beam(prompt, row, settings, context, stops) for row, prompt in enumerate(prompts)]
+    limits = context if isinstance(context, Sequence) else [context] * len(prompts)
+    beams = [
+        start_beam(prompt, row, settings, limit, stops)
+        for row, (prompt, limit) in enumerate(zip(prompts, limits, strict=True))
+    ]
     tokens, counts = pad(prompts)
     source, source_counts = (None, None) if sources is None else pad(sources)
     capacity = max(len(beam.prompt) + beam.longest for beam in beams)
@@ -166,7 +170,7 @@ def grow(beams: list[Beam], logits: Tensor, settings: DecodingConfig, end: Seque
     written = [text.ids for beam in beams for text in beam.running]
     raw = log_probabilities(logits)
     ruled = constrain(logits, settings, prompts, written, end)
-    # Shares of one again: with a sum of log P that could grow, no beginning would ever be hopeless.
+    # Normalised again: if a sum of log P could grow, no beginning could ever be ruled out.
     log_P = raw if ruled is logits else torch.log_softmax(ruled, -1)
     sizes = [len(beam.running) for beam in beams]
     for beam, own, own_raw in zip(beams, log_P.split(sizes), raw.split(sizes), strict=True):

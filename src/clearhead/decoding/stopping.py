@@ -1,18 +1,18 @@
-"""When a text is done, and what of it may be shown: ids enter one by one, safe pieces of text leave.
+"""When a text is done, and what of it may be shown: ids enter one by one, pieces that are final leave.
 
-A stop string may begin in one token and end in another, so text that could still become one is held back. Of
-a stop string nothing is ever shown. Of several the one that is whole first counts, so that it does not matter
-how the text was cut into tokens.
+A stop string may begin in one token and end in another, so text that could still become one is held back. A
+stop string itself is never shown. Of several, the one that is complete first counts, so that it does not matter
+how the text was split into tokens.
 """
 
 from collections.abc import Sequence
 from typing import Literal
 
-from clearhead.text.stream import Stream
-from clearhead.text.tokenizer import Tokenizer
+from clearhead.text.tokenizers.stream import Stream
+from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 Reason = Literal["end", "stop", "length", "context", "time"]
-"""End token; stop string; max_tokens are written; the model's context is full; the time limit has passed."""
+"""End token; stop string; max_tokens are generated; the model's context is full; the time limit has passed."""
 
 
 class Writer:
@@ -24,7 +24,7 @@ class Writer:
         self.is_stopped = False
 
     def push(self, token: int) -> str:
-        """The text that is sure after one more id; nothing after a stop string."""
+        """The text that is final after one more id; nothing after a stop string."""
         return "" if self.is_stopped else self.release(self.stream.push(token))
 
     def finish(self) -> str:

@@ -1,13 +1,12 @@
-"""Models of the hub: `hub:OWNER/NAME@COMMIT` enters, a folder on disk leaves.
+"""Downloads models of the hub: `hub:OWNER/NAME@COMMIT` enters, a folder on disk leaves.
 
-The commit has to be named in full. A branch or a tag can be moved to other weights by whoever owns the model;
-a commit is what was looked at.
+The commit must be given in full: the owner can move a branch or a tag to other weights, but not a commit.
 """
 
 import re
 from pathlib import Path
 
-from clearhead.errors import CheckpointError
+from clearhead.errors import ModelFolderError
 
 HUB = "hub:"
 SOURCE = re.compile(r"hub:(?P<name>\w[\w.-]*(?:/\w[\w.-]*)?)(?:@(?P<commit>.+))?")
@@ -16,29 +15,29 @@ FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*.spm"]  # never code
 
 
 def download(source: str, allow_pickle: bool = False) -> Path:
-    """The folder of a model, fetched or found in the hub's cache."""
+    """The folder of a model, downloaded or found in the hub's cache."""
     named = SOURCE.fullmatch(source)
     if named is None:
-        raise CheckpointError(f"{source} is not a model of the hub.\nWrite {HUB}OWNER/NAME@COMMIT.")
+        raise ModelFolderError(f"{source} does not name a model of the hub.\nWrite {HUB}OWNER/NAME@COMMIT.")
     name, commit = named["name"], named["commit"]
     if commit is None or not COMMIT.fullmatch(commit):
         given = f"@{commit}" if commit else "no revision"
-        raise CheckpointError(
-            f"{source} has {given}, but a revision that cannot change is needed: a commit of 40 digits.\n"
-            f"Take it from the page of {name}, under its files, and write {HUB}{name}@COMMIT."
+        raise ModelFolderError(
+            f"{source} has {given}, but a revision that cannot change is required: a commit of 40 digits.\n"
+            f"Copy it from the model's page, under its files, and write {HUB}{name}@COMMIT."
         )
     try:
         from huggingface_hub import snapshot_download
     except ImportError:
-        raise CheckpointError(
+        raise ModelFolderError(
             f"{source} needs the package huggingface_hub, which is not installed.\n"
-            "Install it (pip install 'clearhead[hub]'), or fetch the folder yourself and import that."
+            "Install it (pip install 'clearhead[hub]'), or download the folder yourself and import that."
         ) from None
     patterns = [*FILES, *(["*.bin"] if allow_pickle else [])]
     try:
         return Path(snapshot_download(name, revision=commit, allow_patterns=patterns))
-    except Exception as error:  # whatever the network, the hub or the package comes up with
+    except Exception as error:  # whatever the network, the hub or the package raises
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise CheckpointError(
-            f"{source} cannot be fetched: {reason}\nCheck the name, the commit and the connection."
+        raise ModelFolderError(
+            f"{source} cannot be downloaded: {reason}\nCheck the name, the commit and the connection."
         ) from error

@@ -1,6 +1,7 @@
-"""What a source computes by itself: the same ids through `transformers`, or through another folder of ours.
+"""Runs a source as a reference: a source enters, a function from ids to logits leaves.
 
-A source enters; a function from ids to logits leaves, the measure of `clearhead check MODEL --against SOURCE`.
+A Hugging Face model runs in `transformers`, a model folder in clearhead. `clearhead check MODEL --against SOURCE`
+compares with it.
 """
 
 from collections.abc import Callable
@@ -12,14 +13,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clearhead import checkpoint
+from clearhead import model_folder
 from clearhead.config.model import ModelConfig
-from clearhead.errors import CheckpointError, ConfigError
-from clearhead.exchange.folder import CONFIG, Folder, check_no_code
+from clearhead.errors import ConfigError, ModelFolderError
+from clearhead.exchange.hf_folder import CONFIG, HuggingFaceFolder, check_no_code
 from clearhead.exchange.hub import HUB, download
-from clearhead.exchange.stored import find_weights
+from clearhead.exchange.weights.read import read_weights
+from clearhead.models.inputs import Inputs
 
-# The class of theirs for a head, by the shape of the model where that matters.
+# The class of `transformers` for a head and a shape.
 CLASSES = {
     ("language", "decoder"): "AutoModelForCausalLM",
     ("language", "encoder"): "AutoModelForMaskedLM",
@@ -33,60 +35,54 @@ CLASSES = {
 
 @dataclass(frozen=True)
 class Reference:
-    """What another implementation computes, and the one id that it may read in a way of its own."""
+    """Another implementation of a model, and the one id that it may treat differently."""
 
-    run: Callable[[Tensor, Tensor | None], Tensor]  # ids (1, n), of a translator also its source (1, m)
+    run: Callable[[Inputs], Tensor]  # of one sequence, without padding
     padding: int | None = None
 
 
 def reference_of(source: str | Path, config: ModelConfig, allow_pickle: bool = False) -> Reference:
-    """The source of a model, ready to run."""
+    """The source of a model, loaded."""
     if isinstance(source, str) and source.startswith(HUB):
-        return of_theirs(download(source, allow_pickle), config, allow_pickle)
-    path = checkpoint.model_in(Path(source))
+        return huggingface_reference(download(source, allow_pickle), config, allow_pickle)
+    path = model_folder.model_in(Path(source))
     if path.is_file() and path.suffix == ".gguf":
-        return of_theirs(path.parent, config, allow_pickle, gguf_file=path.name)
+        return huggingface_reference(path.parent, config, allow_pickle, gguf_file=path.name)
     if not path.is_dir():
-        raise CheckpointError(
-            f"{source} is no folder and no .gguf file.\nGive the source that the model was imported from."
+        raise ModelFolderError(
+            f"{source} is neither a folder nor a .gguf file.\nGive the source from which the model was imported."
         )
-    settings = Folder(path).table(CONFIG)
+    settings = HuggingFaceFolder(path).table(CONFIG)
     if "format" in settings and "model_type" not in settings:
-        return of_ours(path, config)
-    return of_theirs(path, config, allow_pickle)
+        return clearhead_reference(path, config)
+    return huggingface_reference(path, config, allow_pickle)
 
 
-def of_ours(path: Path, config: ModelConfig) -> Reference:
-    """Another model folder."""
-    module = checkpoint.load(path).module
+def clearhead_reference(path: Path, config: ModelConfig) -> Reference:
+    """Another model folder as the reference."""
+    module = model_folder.load(path).module
     check_comparable(path, "shape", config.shape, module.config.shape)
     check_comparable(path, "vocabulary", config.vocabulary, module.config.vocabulary)
     check_comparable(path, "source_vocabulary", config.vocabulary_encoder, module.config.vocabulary_encoder)
 
-    @torch.no_grad()
-    def run(tokens: Tensor, source: Tensor | None) -> Tensor:
-        given = (tokens,) if source is None else (tokens, source)
-        call = module.vectors if module.config.head == "none" else module
-        return call(*given)
-
-    return Reference(run)
+    return Reference(torch.no_grad()(module.outputs))
 
 
 def check_comparable(path: Path, name: str, ours: str | int, theirs: str | int) -> None:
-    """Refuses a reference that cannot read what the model reads."""
+    """Refuses a reference that cannot take the same input."""
     if ours != theirs:
-        raise CheckpointError(
-            f"{path} is a model of another {name}, {theirs} and not {ours}, so there is nothing to compare.\n"
+        raise ModelFolderError(
+            f"{path} has {name} = {theirs}, but the model has {ours}; they cannot be compared.\n"
             "Give the source of the model, or a model that was made from it."
         )
 
 
-def of_theirs(path: Path, config: ModelConfig, allow_pickle: bool, **more: Any) -> Reference:
-    """A folder of Hugging Face in `transformers`, which runs no code of the folder either."""
+def huggingface_reference(path: Path, config: ModelConfig, allow_pickle: bool, **more: Any) -> Reference:
+    """A Hugging Face model in `transformers`, which runs no code from the folder either."""
     if not more:
-        folder = Folder(path)
+        folder = HuggingFaceFolder(path)
         check_no_code(CONFIG, folder.config())
-        find_weights(folder, allow_pickle)
+        read_weights(folder, allow_pickle)
     package = import_transformers(path)
     loader = getattr(package, CLASSES[config.head, config.shape])
     safe = {} if allow_pickle or more else {"use_safetensors": True}
@@ -97,14 +93,14 @@ def of_theirs(path: Path, config: ModelConfig, allow_pickle: bool, **more: Any) 
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
         reason = (str(error).splitlines() or [repr(error)])[0]
         raise ConfigError(f"transformers cannot load {path}: {reason}") from error
-    rows = theirs.get_input_embeddings().num_embeddings  # more than ours do no harm
+    rows = theirs.get_input_embeddings().num_embeddings  # padding rows beyond ours do no harm
     check_comparable(path, "vocabulary", config.vocabulary, min(config.vocabulary, rows))
 
     @torch.no_grad()
-    def run(tokens: Tensor, source: Tensor | None) -> Tensor:
-        given = (
-            {"input_ids": tokens} if source is None else {"input_ids": source, "decoder_input_ids": tokens}
-        )
+    def run(inputs: Inputs) -> Tensor:
+        given = {"input_ids": inputs.tokens}
+        if inputs.source is not None:
+            given = {"input_ids": inputs.source, "decoder_input_ids": inputs.tokens}
         out = theirs(**given)
         return out.last_hidden_state if config.head == "none" else out.logits
 
@@ -112,12 +108,12 @@ def of_theirs(path: Path, config: ModelConfig, allow_pickle: bool, **more: Any) 
 
 
 def import_transformers(path: Path) -> ModuleType:
-    """The package that is the measure."""
+    """The package that runs the source."""
     try:
         import transformers
     except ImportError:
         raise ConfigError(
-            f"To run {path} as its makers do, the package transformers is needed, which is not installed.\n"
-            "Install it (pip install transformers), or compare with a model folder of ours."
+            f"{path} needs the package transformers, which is not installed.\n"
+            "Install it (pip install transformers), or compare with a model folder of clearhead."
         ) from None
     return transformers

@@ -1,11 +1,11 @@
 """Reads and changes the tensors of the lecture while a model runs.
 
     with capture(model, "decoder.*.self.weights") as trace:
-        model(tokens)
+        model(Inputs(tokens))
     trace["decoder.0.self.weights"]  # (b, h, n, m)
 
     with intervene(model, zero("decoder.2.self.3")):  # mute head 3
-        model(tokens)
+        model(Inputs(tokens))
 
 Names of sites enter, tensors by name leave. Captures and interventions nest: the outer one acts first.
 """
@@ -58,7 +58,7 @@ def mean(place: str, head: int | None = None, token: int | None = None) -> Edit:
 
 
 def scale(place: str, factor: float | Tensor, head: int | None = None, token: int | None = None) -> Edit:
-    """Multiplies what is there."""
+    """Multiplies the tensor there."""
     return Edit(place, "scale", factor, head, token)
 
 
@@ -68,7 +68,7 @@ def replace(place: str, value: float | Tensor, head: int | None = None, token: i
 
 
 KINDS: dict[str, Callable[[Tensor, float | Tensor | None], Tensor]] = {
-    "zero": lambda X, value: X.new_zeros(X.shape),  # X * 0 would keep what is no number
+    "zero": lambda X, value: X.new_zeros(X.shape),  # X * 0 would keep NaN
     "mean": lambda X, value: X.mean((0, -2) if X.ndim > 2 else 0, keepdim=True).expand_as(X),
     "scale": lambda X, value: X * value,  # type: ignore[operator]
     "replace": lambda X, value: (
@@ -81,10 +81,10 @@ KINDS: dict[str, Callable[[Tensor, float | Tensor | None], Tensor]] = {
 def capture(
     model: nn.Module, *sites: str, edits: tuple[Edit, ...] = (), attached: bool = False
 ) -> Iterator[Trace]:
-    """Records the sites that match (all of them when none is named), and makes edits, inside the `with`.
+    """Records the sites that match (all if none is named), and makes edits, inside the `with`.
 
     A site is named in full, by a pattern ('encoder.*.self.weights'), or by its end where that is enough
-    ('embeddings.tokens'). Recorded tensors are cut from the graph of gradients unless `attached`.
+    ('embeddings.tokens'). Recorded tensors are detached unless `attached`.
     """
     watcher = Watcher(model, sites or ("*",), edits, attached)
     with listening(watcher):
@@ -132,18 +132,18 @@ class Watcher:
         return X
 
     def locate(self, edit: Edit, known: list[str]) -> list[tuple[str, Edit]]:
-        """The sites where an edit acts, and the edit with its head as an index into what stands."""
+        """The sites where an edit acts, and the edit with its head as an index among those kept."""
         place, head = edit.place, edit.head
         if match := re.fullmatch(r"(.+\.(?:self|cross))\.(\d+)", place):
             place, head = f"{match[1]}.heads", int(match[2])
         elif re.fullmatch(r".+\.(?:self|cross|ffn)", place):
             place = f"{place}.out"
         return [
-            (name, Edit(name, edit.kind, edit.value, self.standing(name, head), edit.token))
+            (name, Edit(name, edit.kind, edit.value, self.head_index(name, head), edit.token))
             for name in resolve(place, known)
         ]
 
-    def standing(self, name: str, head: int | None) -> int | None:
+    def head_index(self, name: str, head: int | None) -> int | None:
         """A head's index among those that pruning left."""
         if head is None:
             return None
@@ -151,7 +151,7 @@ class Watcher:
         module = next((module for (module, _), known in self.names.items() if known == name), None)
         if not isinstance(module, Attention) or key not in HEADED:
             raise InputError(
-                f"{name} has no heads, so head {head} cannot be changed there.\nName a site of attention."
+                f"{name} has no heads, so head {head} cannot be changed there.\nName an attention site."
             )
         heads = module.size.key_heads if key in ("k", "v") else module.size.heads
         if head not in heads:

@@ -1,7 +1,7 @@
 """The self-check of a model: laws that must hold on this machine, each with the largest difference seen.
 
-A checkpoint enters; a `Law` a line leaves. Sums round differently for other shapes of a matrix product, so
-logits agree within 1e-4 of the largest, not to the last bit; what is only read again agrees in every bit.
+A bundle enters; one `Law` after the other leaves. Sums round differently for other shapes of a matrix product, so
+logits agree within 1e-4 of the largest, not to the last bit; saved weights agree in every bit.
 """
 
 import math
@@ -9,22 +9,24 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import get_args
 
 import torch
 from torch import Tensor
 
-from clearhead import checkpoint as folder
-from clearhead.checkpoint import Checkpoint
-from clearhead.decoding.direct import DirectStepper, stepper_of
-from clearhead.decoding.products import Order
-from clearhead.errors import CheckpointError
+from clearhead import model_folder
+from clearhead.decoding.steppers.direct import DirectStepper, stepper_of
+from clearhead.decoding.steppers.products import Order
+from clearhead.errors import ModelFolderError
 from clearhead.inspection.capture import capture
 from clearhead.layers.attention import Attention
-from clearhead.models.decoder import Decoder
-from clearhead.models.translator import Translator
+from clearhead.model_folder import Bundle
+from clearhead.models.inputs import Inputs
+from clearhead.models.model import Model
 
 TOLERANCE = 1e-4  # times the largest logit, or 1 if that is smaller
+FILES_LAW = "files as written"
 DIRECT_STEPS = 8  # of each order of the weights
 LENGTHS = (48, 31, 7, 1)  # tokens of the rows that are checked, as far as the context allows
 
@@ -36,18 +38,19 @@ class Law:
     name: str
     difference: float
     limit: float
+    note: str = ""  # what differs, if that is not a number
 
     @property
     def holds(self) -> bool:
-        """Whether the difference is within the limit; not a number is not."""
+        """Whether the difference is within the limit; NaN is not."""
         return self.difference <= self.limit
 
 
 class Probe:
     """A model with random rows of different length to try it on."""
 
-    def __init__(self, checkpoint: Checkpoint, seed: int = 1) -> None:
-        self.checkpoint, self.module, config = checkpoint, checkpoint.module, checkpoint.config
+    def __init__(self, bundle: Bundle, seed: int = 1) -> None:
+        self.bundle, self.module, config = bundle, bundle.module, bundle.config
         generator = torch.Generator().manual_seed(seed)
         longest = LENGTHS[0] if config.context is None else min(LENGTHS[0], config.context)
         self.counts = torch.tensor(LENGTHS).clamp(max=longest)
@@ -60,15 +63,21 @@ class Probe:
 
     def run(self, row: int | None = None) -> Tensor:
         """The logits of all rows, or of one row alone and without padding; vectors where there is no head."""
-        module = self.module
-        if row is None:
-            tokens, counts, source, source_counts = self.tokens, self.counts, self.source, self.source_counts
-        else:
-            tokens, counts = self.tokens[row : row + 1, : self.counts[row]], None
-            source, source_counts = self.source[row : row + 1, : self.source_counts[row]], None
-        given = (source, counts, source_counts) if isinstance(module, Translator) else (counts,)
-        call = module.vectors if self.checkpoint.config.head == "none" else module
-        return call(tokens, *given)
+        return self.module.outputs(self.inputs() if row is None else self.single(row))
+
+    def inputs(self, b: int = len(LENGTHS)) -> Inputs:
+        """The first b rows in one batch."""
+        inputs = Inputs(self.tokens[:b], self.counts[:b])
+        if not self.module.translates:
+            return inputs
+        return inputs._replace(source=self.source[:b], source_counts=self.source_counts[:b])
+
+    def single(self, row: int) -> Inputs:
+        """One row alone, without padding."""
+        inputs = Inputs(self.tokens[row : row + 1, : self.counts[row]])
+        if not self.module.translates:
+            return inputs
+        return inputs._replace(source=self.source[row : row + 1, : self.source_counts[row]])
 
     def real(self, logits: Tensor, row: int) -> Tensor:
         """A row of logits without its padding; a classifier has one vector for the row."""
@@ -103,7 +112,7 @@ def rows_sum_to_one(probe: Probe) -> Law:
 
 def is_of_source(probe: Probe, name: str) -> bool:
     """Whether a site's rows are the tokens of a translator's source."""
-    return isinstance(probe.module, Translator) and name.startswith("encoder.")
+    return probe.module.translates and name.startswith("encoder.")
 
 
 def cached_equals_uncached(probe: Probe) -> Law:
@@ -111,18 +120,17 @@ def cached_equals_uncached(probe: Probe) -> Law:
 
     By the model's own step, and by the one that decoding takes: for one row, and for several.
     """
-    assert isinstance(probe.module, Decoder)
     gaps, stepper = own_steps(probe, probe.module), stepper_of(probe.module)
     if isinstance(stepper, DirectStepper):
         gaps += direct_steps(probe, stepper, 1) + direct_steps(probe, stepper, len(LENGTHS))
     return Law("cached = uncached", largest(gaps), probe.limit)
 
 
-def own_steps(probe: Probe, module: Decoder) -> list[float]:
+def own_steps(probe: Probe, module: Model) -> list[float]:
     """The model's own steps, with rows of different length."""
     longest = probe.tokens.shape[1]
-    source = (probe.source, probe.source_counts) if isinstance(module, Translator) else ()
-    state = module.start(len(LENGTHS), longest, *source)
+    inputs = probe.inputs()
+    state = module.start(len(LENGTHS), longest, inputs.source, inputs.source_counts)
     first = (probe.counts + 1) // 2  # of different length in every row
     logits = module.step(probe.tokens[:, : int(first.max())], state, first)
     gaps = [distance(logits[row, :n], probe.whole[row, :n]) for row, n in enumerate(first.tolist())]
@@ -136,15 +144,14 @@ def own_steps(probe: Probe, module: Decoder) -> list[float]:
 
 
 def direct_steps(probe: Probe, stepper: DirectStepper, b: int) -> list[float]:
-    """Some steps of decoding with b rows that go on without padding, with the weights in every order."""
-    gaps, tokens, of_source = [], probe.tokens[:b], (probe.source[:b], probe.source_counts[:b])
-    translates = isinstance(probe.module, Translator)
-    whole = probe.module(tokens, of_source[0], None, of_source[1]) if translates else probe.module(tokens)
+    """Some steps of decoding with b rows that continue without padding, with the weights in every order."""
+    inputs = probe.inputs(b)._replace(counts=None)
+    gaps, tokens, whole = [], inputs.tokens, probe.module(inputs)
     first = (probe.counts[:b] + 1) // 2
     longest, rows = tokens.shape[1], torch.arange(b)
     stepper.patience = dict.fromkeys(stepper.patience, math.inf)  # each order stays
     for order in get_args(Order):
-        state = stepper.start(b, longest, *(of_source if translates else ()))
+        state = stepper.start(b, longest, inputs.source, inputs.source_counts)
         stepper.look_up(order)
         stepper.step(tokens[:, : int(first.max())], state, first)
         for _ in range(min(DIRECT_STEPS, longest - int(first.max()))):
@@ -159,7 +166,7 @@ def sees_no_future(probe: Probe) -> Law:
     n = probe.tokens.shape[1]
     before, kept = probe.run(0)[0, : n - 1], probe.tokens
     probe.tokens = kept.clone()
-    probe.tokens[0, -1] = (kept[0, -1] + 1) % probe.checkpoint.config.vocabulary
+    probe.tokens[0, -1] = (kept[0, -1] + 1) % probe.bundle.config.vocabulary
     after = probe.run(0)[0, : n - 1]
     probe.tokens = kept
     return Law("no look at the future", distance(after, before), probe.limit)
@@ -168,36 +175,43 @@ def sees_no_future(probe: Probe) -> Law:
 def saved_equals_loaded(probe: Probe) -> Law:
     """Written to a folder and read again: the same weights to the last bit."""
     with tempfile.TemporaryDirectory() as place:
-        folder.save(f"{place}/model", probe.checkpoint)
+        model_folder.save(f"{place}/model", probe.bundle)
         dtype = next(probe.module.parameters()).dtype
-        again = folder.load(f"{place}/model", dtype).module
+        again = model_folder.load(f"{place}/model", dtype).module
     pairs = zip(probe.module.parameters(), again.parameters(), strict=True)
     return Law("saved = loaded", largest([apart(*pair) for pair in pairs]), 0.0)
 
 
+def files_as_written(folder: Path) -> Law | None:
+    """Every file of a model folder against its checksum, the weights too; None if the folder has no checksums."""
+    written = model_folder.read_checksums(folder)
+    if written is None:
+        return None
+    changed = model_folder.changed_files(folder, written)
+    note = (
+        "; ".join(f"{name} {what}" for name, what in changed) or f"{len(written)} files match their SHA-256"
+    )
+    return Law(FILES_LAW, float(len(changed)), 0.0, note)
+
+
 def apart(X: Tensor, Y: Tensor) -> float:
-    """0 where two tensors are equal in every bit, −0 and what is no number included; else how far they differ."""
+    """0 where two tensors are equal in every bit, −0 and NaN included; else how far they differ."""
     is_same = torch.equal(X.reshape(-1).view(torch.uint8), Y.reshape(-1).view(torch.uint8))
     return 0.0 if is_same else max(distance(X, Y), sys.float_info.min)
 
 
-def same_as_reference(
-    probe: Probe, reference: Callable[[Tensor, Tensor | None], Tensor], avoided: int | None = None
-) -> Law:
-    """Every row alone against another implementation; an id that it reads in its own way is avoided."""
+def same_as_reference(probe: Probe, reference: Callable[[Inputs], Tensor], avoided: int | None = None) -> Law:
+    """Every row alone against another implementation; an id that it treats specially is avoided."""
     if avoided is not None:
-        other = (avoided + 1) % probe.checkpoint.config.vocabulary
+        other = (avoided + 1) % probe.bundle.config.vocabulary
         probe.tokens = probe.tokens.where(probe.tokens != avoided, other)
         probe.source = probe.source.where(probe.source != avoided, other)
     gaps = []
     for row in range(len(LENGTHS)):
-        tokens = probe.tokens[row : row + 1, : probe.counts[row]]
-        source = probe.source[row : row + 1, : probe.source_counts[row]]
-        theirs = reference(tokens, source if isinstance(probe.module, Translator) else None)
-        ours = probe.run(row)
+        theirs, ours = reference(probe.single(row)), probe.run(row)
         if theirs.shape != ours.shape:
-            raise CheckpointError(
-                f"The reference gives {tuple(theirs.shape)} where this model gives {tuple(ours.shape)}.\n"
+            raise ModelFolderError(
+                f"The reference returns {tuple(theirs.shape)} where this model returns {tuple(ours.shape)}.\n"
                 "They are not the same model."
             )
         gaps.append(distance(ours, theirs))
@@ -210,7 +224,7 @@ def distance(X: Tensor, Y: Tensor) -> float:
 
 
 def largest(gaps: list[float]) -> float:
-    """The largest of some differences; not a number where one of them is none, which `max` may pass over."""
+    """The largest of some differences; NaN if one of them is, which `max` may skip."""
     return float(torch.tensor(gaps, dtype=torch.double).max()) if gaps else 0.0
 
 
@@ -219,13 +233,13 @@ OF_WRITERS = (cached_equals_uncached, sees_no_future)
 
 
 @torch.no_grad()
-def check(checkpoint: Checkpoint, *more: Callable[[Probe], Law]) -> Iterator[Law]:
+def check(bundle: Bundle, *more: Callable[[Probe], Law]) -> Iterator[Law]:
     """The laws that concern this model, one after the other, and then more of them."""
-    probe = Probe(checkpoint)
+    probe = Probe(bundle)
     laws: list[Callable[[Probe], Law]] = list(OF_ALL)
-    if any(isinstance(part, Attention) for part in checkpoint.module.modules()):
+    if any(isinstance(part, Attention) for part in bundle.module.modules()):
         laws.append(rows_sum_to_one)
-    if isinstance(checkpoint.module, Decoder) and checkpoint.config.head == "language":
+    if bundle.module.generates:
         laws += OF_WRITERS
     for law in [*laws, saved_equals_loaded, *more]:
         yield law(probe)

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 
 import torch
 
-from clearhead.checkpoint import Checkpoint
 from clearhead.data.frames import target_frame
 from clearhead.decoding.generate import tokenizer_of
 from clearhead.decoding.read import Reader
 from clearhead.errors import InputError
 from clearhead.inspection.capture import capture
 from clearhead.inspection.markup import Markup, tag
-from clearhead.text.tokenizer import Tokenizer
+from clearhead.model_folder import Bundle
+from clearhead.models.inputs import Inputs
+from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 SITES = {"encoder-decoder": "decoder.*.cross", "decoder": "decoder.*.self", "encoder": "encoder.*.self"}
 MOST_TOKENS = 24  # of a picture that can still be read
@@ -29,7 +30,7 @@ Weights = list[list[float]]  # rows × columns
 
 
 @dataclass(frozen=True)
-class Attention:
+class AttentionPicture:
     """What looks at what in one pass: the tokens, and the weights of each head by its name."""
 
     rows: list[str]
@@ -43,36 +44,36 @@ class Attention:
 
 
 @torch.inference_mode()
-def attention_of(checkpoint: Checkpoint, text: str | list[int], target: str | None = None) -> Attention:
+def attention_of(bundle: Bundle, text: str | list[int], target: str | None = None) -> AttentionPicture:
     """The attention of a text, or of its ids: from target to source in a translator, within the text otherwise."""
-    if (target is not None) != (checkpoint.config.shape == "encoder-decoder"):
+    if (target is not None) != bundle.module.translates:
         raise InputError(
-            f"A model of shape '{checkpoint.config.shape}' looks at "
+            f"A model of shape '{bundle.config.shape}' looks at "
             + (
-                "a text alone.\nLeave the target out."
+                "a text alone.\nOmit the target."
                 if target is not None
                 else "two texts.\nGive the target too."
             )
         )
-    module, reader = checkpoint.module, Reader(checkpoint)
+    module, reader = bundle.module, Reader(bundle)
     ids = reader.tokenizer.encode(text) if isinstance(text, str) else text
-    keys = shortened(reader.frame.wrap(ids), checkpoint.config.context)
+    keys = shortened(reader.frame.wrap(ids), bundle.config.context)
     queries, tokenizer = keys, reader.tokenizer
     device = next(module.parameters()).device
-    given = [torch.tensor([keys], device=device)]
+    inputs = Inputs(torch.tensor([keys], device=device))
     if target is not None:
-        tokenizer = tokenizer_of(checkpoint.tokenizer)
+        tokenizer = tokenizer_of(bundle.tokenizer)
         before = target_frame(tokenizer.specials).before
-        queries = shortened([*before, *tokenizer.encode(target)], checkpoint.config.context)
-        given.insert(0, torch.tensor([queries], device=device))
-    with capture(module, f"{SITES[checkpoint.config.shape]}.weights") as trace:
-        module(*given)
+        queries = shortened([*before, *tokenizer.encode(target)], bundle.config.context)
+        inputs = Inputs(torch.tensor([queries], device=device), source=inputs.tokens)
+    with capture(module, f"{SITES[bundle.config.shape]}.weights") as trace:
+        module.outputs(inputs)
     heads = {
         f"{site.removesuffix('.weights')}.{head}": A[0, place].float().tolist()
         for site, A in trace.items()
-        for place, head in enumerate(checkpoint.config.heads(site.removesuffix(".weights")))
+        for place, head in enumerate(bundle.config.heads(site.removesuffix(".weights")))
     }
-    return Attention(names(tokenizer, queries), names(reader.tokenizer, keys), heads)
+    return AttentionPicture(names(tokenizer, queries), names(reader.tokenizer, keys), heads)
 
 
 def shortened(ids: list[int], context: int | None) -> list[int]:
@@ -86,7 +87,7 @@ def names(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
     return [piece.strip() or {"\n": "↵", "\t": "⇥"}.get(piece[:1], "␣") for piece in pieces]
 
 
-def large(attention: Attention, head: str) -> Markup:
+def large(attention: AttentionPicture, head: str) -> Markup:
     """One head, with the names of its tokens; the weight of a field shows where the pointer rests."""
     rows, columns = [cut(name) for name in attention.rows], [cut(name) for name in attention.columns]
     side = min(40.0, WIDEST / max(1, len(rows), len(columns)))
@@ -147,7 +148,7 @@ def shade(weight: float) -> float:
     return float(max(0.0, min(1.0, weight)) ** 0.75)
 
 
-def for_terminal(attention: Attention, head: str) -> str:
+def for_terminal(attention: AttentionPicture, head: str) -> str:
     """One head in blocks of four shades, the names of the keys written downwards."""
     rows, columns = [cut(name) for name in attention.rows], [cut(name) for name in attention.columns]
     left = max(map(len, rows), default=0) + 1

@@ -15,7 +15,7 @@ VOID = ("meta", "br", "hr", "col", "rect", "path", "line", "circle", "use")
 
 
 class Markup(str):
-    """Text that is markup already and is placed as it is."""
+    """Text that is already markup and is inserted as it is."""
 
     __slots__ = ()
 
@@ -24,9 +24,9 @@ Inside = str | int | float | Iterable["Inside"] | None
 
 
 def tag(name: str, /, *inside: Inside, **attributes: str | float | None) -> Markup:
-    """One element; attributes that are None are left out, `class_` is class and `text_anchor` text-anchor."""
+    """One element; attributes that are None are omitted, `class_` is class and `text_anchor` text-anchor."""
     stated = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{text(number(value) if isinstance(value, float) else str(value))}"'
+        f' {key.rstrip("_").replace("_", "-")}="{text(coordinate(value) if isinstance(value, float) else str(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
@@ -44,17 +44,17 @@ def joined(*inside: Inside) -> Markup:
         elif isinstance(part, str):
             parts.append(text(part))
         elif isinstance(part, int | float):
-            parts.append(number(part))
+            parts.append(coordinate(part))
         elif part is not None:
             parts.append(joined(*part))
     return Markup("".join(parts))
 
 
 def text(plain: str) -> Markup:
-    """A text as it is read, whatever it holds: marks of HTML escaped, characters that hide or turn text boxed."""
+    """A text as it is read, whatever it contains: HTML escaped, characters that hide or reverse text boxed."""
     return Markup(escape(UNSEEN.sub("\N{WHITE VERTICAL RECTANGLE}", plain)))
 
 
-def number(value: float) -> str:
+def coordinate(value: float) -> str:
     """A coordinate or width, as short as two decimals allow."""
     return f"{value:.2f}".rstrip("0").rstrip(".") if "." in str(value) else str(value)

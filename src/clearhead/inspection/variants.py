@@ -4,7 +4,7 @@
 
     scaling       scores are q · k, not q · k / √d_k (N12)
     mask          every token sees every other, the future too (N15)
-    positions     nothing says where a token stands (N7, N14)
+    positions     nothing says where a token is (N7, N14)
     projections   self-attention compares x with x; each head keeps its own values (N10)
 
 The new model shares the weights of the old one, which is left as it is: both may run at the same time.
@@ -13,15 +13,15 @@ The new model shares the weights of the old one, which is left as it is: both ma
 from collections.abc import Iterable
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from clearhead.config.model import ModelConfig
 from clearhead.errors import InputError, suggest
 from clearhead.layers.blocks import Block
 from clearhead.layers.similarity import Similarity
-from clearhead.models.build import SHAPES, Model
-from clearhead.models.stack import Stack
+from clearhead.models.build import empty
+from clearhead.models.model import Model
+from clearhead.models.transformer.stack import Stack
 
 PARTS = ("projections", "scaling", "mask", "positions")
 
@@ -38,7 +38,7 @@ def why_not(config: ModelConfig) -> dict[str, str]:
     if config.scale == 1 or (config.scale is None and config.similarity != "scaled_dot"):
         reasons["scaling"] = "Its scores are not scaled."
     if config.positions == "none":
-        reasons["positions"] = "This model knows no positions."
+        reasons["positions"] = "This model has no positions."
     return reasons
 
 
@@ -49,8 +49,7 @@ def without(model: Model, *parts: str) -> Model:
     if "positions" in parts or ("projections" in parts and model.config.positions == "rotary"):
         # x has no pairs of numbers that belong to a head, so there is nothing that rotary angles could turn.
         changes |= {"positions": "none", "position_offset": 0, "rotary_scaling": None}
-    with torch.device("meta"):
-        other = SHAPES[model.config.shape](model.config.replace(**changes))
+    other = empty(model.config.replace(**changes))
     weights = dict(model.named_parameters())
     kept = {name: weights[name] for name, _ in other.named_parameters()}
     other.load_state_dict(kept, strict=False, assign=True)
@@ -68,9 +67,9 @@ def check_parts(config: ModelConfig, parts: Iterable[str]) -> None:
     reasons = why_not(config)
     for part in parts:
         if part not in PARTS:
-            raise InputError(f"'{part}' is not a part that can be left out. {suggest(part, PARTS)}")
+            raise InputError(f"'{part}' is not a part that can be removed. {suggest(part, PARTS)}")
         if part in reasons:
-            raise InputError(f"'{part}' cannot be left out. {reasons[part]}")
+            raise InputError(f"'{part}' cannot be removed. {reasons[part]}")
 
 
 class Repeated(nn.Module):

@@ -1,8 +1,8 @@
 """Attention: token vectors X (b, n, d) look at keys and values made from a memory, and leave as (b, n, d).
 
-The plain formula is `plain`; `fused` is the same in one kernel that never holds all scores. Which one runs is
+The plain formula is `plain`; `fused` is the same in one kernel that never stores all scores. Which one runs is
 decided in one place, `Attention.forward`: the fused one whenever the similarity is a dot product of something,
-nobody watches the scores or the weights, and there are enough of them.
+no capture wants the scores or the weights, and there are enough of them.
 """
 
 from dataclasses import dataclass
@@ -30,21 +30,21 @@ class Dimensions:
     g: int  # heads of keys and values; equal groups of heads share one
     d_k: int  # width of a head's queries and keys; 0 where the similarity ignores them
     d_v: int  # width of a head's values
-    standing: tuple[int, ...] | None = None  # the heads that pruning left, by number; all when None
+    kept: tuple[int, ...] | None = None  # the heads that pruning left, by number; all if omitted
 
     @lazily
     def heads(self) -> tuple[int, ...]:
-        """The numbers of the heads that stand."""
-        return tuple(range(self.h)) if self.standing is None else self.standing
+        """The numbers of the heads that are kept."""
+        return tuple(range(self.h)) if self.kept is None else self.kept
 
     @lazily
     def key_heads(self) -> tuple[int, ...]:
-        """The numbers of the heads of keys and values that some standing head reads."""
+        """The numbers of the heads of keys and values that some kept head reads."""
         return tuple(sorted({head * self.g // self.h for head in self.heads}))
 
     @lazily
     def reads(self) -> list[int]:
-        """For each standing head, which of `key_heads` it reads."""
+        """For each kept head, which of `key_heads` it reads."""
         return [self.key_heads.index(head * self.g // self.h) for head in self.heads]
 
 
@@ -122,8 +122,8 @@ class Attention(nn.Module):
         return K if self.h == self.g else K[:, self.size.reads]
 
     def select(self, bias: Tensor | None) -> Tensor | None:
-        """The biases of the heads that stand, from those of all heads: (b or 1, h, n, m)."""
-        return bias if bias is None or self.size.standing is None else bias[:, list(self.size.heads)]
+        """The biases of the heads that are kept, from those of all heads: (b or 1, h, n, m)."""
+        return bias if bias is None or self.size.kept is None else bias[:, list(self.size.heads)]
 
 
 def plain(attention: Attention, Q: Tensor, K: Tensor, V: Tensor, view: View) -> Tensor:
@@ -137,11 +137,11 @@ def plain(attention: Attention, Q: Tensor, K: Tensor, V: Tensor, view: View) -> 
 
 
 def fused(attention: Attention, Q: Tensor, K: Tensor, V: Tensor, view: View) -> Tensor:
-    """The same in one kernel that holds a tile of the scores at a time: (b, h, n, d_v)."""
+    """The same in one kernel that stores one tile of the scores at a time: (b, h, n, d_v)."""
     if view.is_band:  # n · window scores instead of n · n
         parts = [fused(attention, Q[:, :, i], K[:, :, j], V[:, :, j], band) for i, j, band in view.bands()]
         return torch.cat(parts, 2)
-    if attention.size.standing is not None:  # pruning leaves groups of unequal size
+    if attention.size.kept is not None:  # pruning leaves groups of unequal size
         K, V = attention.spread(K), attention.spread(V)
     d_v = V.shape[-1]
     Q, K, V = same_width(*attention.similarity.as_dot(Q, K), V)
@@ -159,7 +159,7 @@ def fused(attention: Attention, Q: Tensor, K: Tensor, V: Tensor, view: View) -> 
 
 
 def explicit_mask(attention: Attention, view: View, dtype: torch.dtype) -> Tensor | None:
-    """The mask as a tensor, only where the kernel cannot work it out by itself."""
+    """The mask as a tensor, only where the kernel cannot derive it."""
     if view.bias is not None:
         return attention.select(view.biased_mask.to(dtype))
     return None if view.is_open or view.is_triangle else view.mask

@@ -1,6 +1,6 @@
-"""Keys and values already computed, so that a new token costs one token.
+"""Keys and values already computed, so that a new token costs the work of one token.
 
-A `Cache` is written in place, and made larger while its sequences grow, up to its capacity. Every sequence
+A `Cache` is written in place and grows with its sequences, up to its capacity. Every sequence
 has its own length. Slot j holds position j; where a window limits how far tokens look, there are only as many
 slots as the window, and position p lies in slot p mod window. A `Chunk` is one step: the new tokens of every
 sequence.
@@ -17,7 +17,7 @@ from clearhead.errors import InputError
 from clearhead.layers.attention import Dimensions
 from clearhead.layers.masks import View
 
-FIRST_SLOTS = 128  # places for keys before any token is there; more are taken when they are needed
+FIRST_SLOTS = 128  # slots reserved at first; more are added when they are needed
 
 
 class Cache:
@@ -37,11 +37,11 @@ class Cache:
 
     @property
     def slots(self) -> int:
-        """Places for keys of each sequence: as many as positions, or as the window is wide."""
+        """Slots of each sequence: one for each position, or as many as the window is wide."""
         return self.capacity if self.window is None else min(self.capacity, self.window)
 
     def room(self, length: int) -> int:
-        """Slots to hold ready for sequences of this length: a power of two, so that few copies are made."""
+        """Slots to reserve for sequences of this length: a power of two, so that few copies are made."""
         if self.is_ring:
             return self.slots
         return min(self.slots, max(FIRST_SLOTS, 1 << (length - 1).bit_length()))
@@ -58,7 +58,7 @@ class Cache:
 
     @property
     def is_ring(self) -> bool:
-        """Whether slots are used again and again."""
+        """Whether slots are reused."""
         return self.slots < self.capacity
 
     @property
@@ -66,21 +66,21 @@ class Cache:
         """Memory of all keys and values."""
         return sum(X.numel() * X.element_size() for X in self.K + self.V)
 
-    def begin(self, n: int, counts: Tensor | None = None) -> "Chunk":
+    def open(self, n: int, counts: Tensor | None = None) -> "Chunk":
         """Opens a step of n tokens a row, of which the first `counts` are real."""
         counts = torch.full_like(self.lengths, n) if counts is None else counts.cpu()
         after = self.lengths + counts
         if int(after.max()) > self.capacity:
             row = int(after.argmax())
             raise InputError(
-                f"A sequence of {int(self.lengths[row])} tokens cannot take {int(counts[row])} more: the "
-                f"cache holds {self.capacity}.\nStart with a larger capacity."
+                f"A sequence of {int(self.lengths[row])} tokens has no room for {int(counts[row])} more: "
+                f"the cache's capacity is {self.capacity}.\nStart with a larger capacity."
             )
         self.reserve(self.batch, int(after.max()))
         return Chunk(self, n, counts, after)
 
     def positions(self, lengths: Tensor) -> Tensor:
-        """The position that every slot of a ring holds: the newest that falls on it; negative when none."""
+        """The position in every slot of a ring: the latest that falls on it; negative if none has yet."""
         last = lengths[:, None] - 1
         return last - (last - torch.arange(self.slots)) % self.slots  # (b, slots)
 
@@ -103,7 +103,7 @@ class Cache:
         self.lengths = torch.cat([self.lengths, other.lengths])
 
     def reserve(self, batch: int, length: int) -> None:
-        """Makes room for so many sequences of so many tokens; what is there stays in its slots."""
+        """Makes room for so many sequences of so many tokens; existing keys and values stay in their slots."""
         room = self.room(length)
         for store in (self.K, self.V):
             for i, X in enumerate(store):
@@ -116,8 +116,8 @@ class Cache:
         shorter = lengths.cpu() < self.lengths
         if bool((shorter & (self.lengths > self.slots)).any()):
             raise InputError(
-                f"A window of {self.slots} positions has overwritten what lies before it, so it cannot go "
-                "back.\nStart again with the shorter text."
+                f"A window of {self.slots} positions has overwritten earlier tokens, so the cache cannot be "
+                "truncated.\nStart again with the shorter text."
             )
         self.lengths = torch.minimum(self.lengths, lengths.cpu())
 
@@ -137,7 +137,7 @@ class Chunk:
         self.start = int(before[0])
         self.is_even = bool((before == self.start).all() and (self.counts == n).all())  # all rows alike
         at = torch.arange(n) + (before[:1, None] if self.is_even else before[:, None])
-        # Padding may reach past the end; where it stands does not matter.
+        # Padding may reach past the end; its position does not matter.
         self.at = at.clamp(max=self.cache.capacity - 1).to(self.device)  # (b or 1, n)
         self.joins = (
             self.cache.is_ring and n > 1
@@ -185,7 +185,7 @@ class Chunk:
         X[rows, :, places] = new[rows, :, columns]
 
     def finish(self) -> None:
-        """The new tokens now count."""
+        """Adds the new tokens to the lengths."""
         self.cache.lengths = self.after
 
 
@@ -204,7 +204,7 @@ class Memory:
         return View(at, self.to, real=self.real)
 
     def select(self, rows: Tensor) -> None:
-        """Keeps the memories of these sequences, in this order; nothing is copied where the sources stay."""
+        """Keeps the memories of these sequences, in this order; copies nothing if the sources stay the same."""
         owner = self.owner[rows.cpu()]
         if not torch.equal(owner, self.owner):
             rows = rows.to(self.to.device)
@@ -237,8 +237,8 @@ class Memory:
 
 
 @dataclass
-class State:
-    """What a decoder knows of the texts it is writing."""
+class DecoderState:
+    """What a decoder knows of the texts it generates."""
 
     cache: Cache
     memory: Memory | None = None
@@ -254,7 +254,7 @@ class State:
         if self.memory is not None:
             self.memory.select(rows)
 
-    def join(self, other: "State") -> None:
+    def join(self, other: "DecoderState") -> None:
         """Adds the sequences of another state to the batch."""
         self.cache.join(other.cache)
         if self.memory is not None and other.memory is not None:

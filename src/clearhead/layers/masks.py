@@ -1,6 +1,6 @@
 """Who may look at whom, and the softmax over those who may.
 
-A `View` describes one pass through a stack for all its blocks: where queries and keys stand, which keys are
+A `View` describes one pass through a stack for all its blocks: the positions of queries and keys, which keys are
 real, whether the future is hidden. It becomes a boolean tensor (true = may look) only where a kernel needs
 one: an explicit mask over 16k tokens costs more memory than the attention itself.
 """
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class lazily(Generic[T]):
-    """A property that is worked out once; the standard one has a lock, which `torch.compile` cannot follow."""
+    """A property that is computed once; the standard one has a lock, which `torch.compile` cannot trace."""
 
     def __init__(self, make: Callable[[Any], T]) -> None:
         self.make, self.name = make, make.__name__
@@ -29,11 +29,11 @@ class lazily(Generic[T]):
 
 @dataclass(frozen=True)
 class View:
-    """What attention must know of order and of padding."""
+    """What attention must know about order and padding."""
 
     at: Tensor  # (b or 1, n) positions of the queries
     to: Tensor  # (b or 1, m) positions of the keys
-    real: Tensor | None = None  # (b, m) keys that exist; all when None
+    real: Tensor | None = None  # (b, m) keys that exist; all if omitted
     causal: bool = False  # a query sees no later key
     window: int | None = None  # a query sees fewer than this many positions away
     documents: tuple[Tensor, Tensor] | None = None  # (b, n), (b, m): a query sees its own document only
@@ -77,13 +77,13 @@ class View:
 
     def part(self, queries: slice, keys: slice) -> "View":
         """The view of some queries on some keys, without what positions add."""
-        cut = replace(self, aligned=False, angles=None, at=self.at[:, queries], to=self.to[:, keys])
+        view = replace(self, aligned=False, angles=None, at=self.at[:, queries], to=self.to[:, keys])
         if self.real is not None:
-            cut = replace(cut, real=self.real[:, keys])
+            view = replace(view, real=self.real[:, keys])
         if self.documents is not None:
             asking, asked = self.documents
-            cut = replace(cut, documents=(asking[:, queries], asked[:, keys]))
-        return cut
+            view = replace(view, documents=(asking[:, queries], asked[:, keys]))
+        return view
 
     @lazily
     def mask(self) -> Tensor:

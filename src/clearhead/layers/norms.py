@@ -1,6 +1,6 @@
 """Norms: token vectors X (b, n, d) leave with a fixed size.
 
-Every kind takes `real` (b, n), the tokens that exist; only `whole` looks at it.
+Every kind takes `real` (b, n), the tokens that exist; only `whole` uses it.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Residual connection and where the norm stands: X + F(X), so that every sublayer adds to one stream."""
+"""The residual connection and the place of its norm: X + F(X), so that every sublayer adds to one stream."""
 
 from collections.abc import Callable
 

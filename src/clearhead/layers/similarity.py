@@ -23,7 +23,7 @@ class Similarity(nn.Module):
         self.scale = self.default_scale(d_k) if scale is None else scale
 
     def default_scale(self, d_k: int) -> float:
-        """The scale when none is given."""
+        """The scale if none is given."""
         return 1.0
 
     def forward(self, Q: Tensor, K: Tensor, view: View) -> Tensor:

@@ -1,4 +1,4 @@
-"""Sites: the places where the lecture's tensors pass, open to a reader or writer.
+"""Sites: the places where the lecture's tensors pass, open to readers and writers.
 
 A module that owns sites lists them in `sites` and passes each tensor through `site(self, "weights", A)`.
 Outside a capture that returns the tensor itself. Inside, a listener may keep it or put another in its place.
@@ -15,13 +15,13 @@ from torch import Tensor, nn
 
 
 class Listener(Protocol):
-    """Whoever reads or writes at sites while a model runs."""
+    """Reads or replaces tensors at sites while a model runs."""
 
     def watches(self, module: nn.Module, key: str) -> bool:
         """Whether this site's tensor is wanted."""
 
     def hear(self, module: nn.Module, key: str, X: Tensor) -> Tensor:
-        """Takes a site's tensor and returns what goes on in its place."""
+        """Takes a site's tensor and returns the one that continues in its place."""
 
 
 # Of the running thread or task, so that a served model can be watched by one request and not by another.
@@ -36,7 +36,7 @@ def site(module: nn.Module, key: str, X: Tensor) -> Tensor:
 
 
 def is_watched(module: nn.Module, *keys: str) -> bool:
-    """Whether someone wants one of these sites, so that their tensors must exist."""
+    """Whether the listener wants one of these sites, so that their tensors must exist."""
     if torch.compiler.is_compiling() or (now := _listener.get()) is None:
         return False
     return any(now.watches(module, key) for key in keys)
@@ -53,7 +53,7 @@ def site_names(model: nn.Module) -> dict[str, tuple[nn.Module, str]]:
 
 
 def listener() -> Listener | None:
-    """Who listens now."""
+    """The current listener."""
     return _listener.get()
 
 

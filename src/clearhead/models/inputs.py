@@ -1,11 +1,54 @@
-"""The border of every model: what enters is checked here, so that nothing fails inside a kernel."""
+"""What every model is called with, and the checks at its border, so that nothing fails inside a kernel."""
+
+from collections.abc import Collection
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from clearhead.config.model import ModelConfig
 from clearhead.errors import InputError
 
+MOST_UNLEARNED = 4096  # tokens that are read if positions have no table; memory grows with the square
 WHOLE_NUMBERS = (torch.int64, torch.int32)  # what an embedding takes
+
+
+class Inputs(NamedTuple):
+    """One batch for any model: `model(Inputs(tokens, counts))`. A tuple, so that PyTorch's wrappers see inside."""
+
+    tokens: Tensor  # (b, n) ids, or vectors (b, n, d) in their place; of a translator those of the target
+    counts: Tensor | None = None  # (b,) real tokens of each row, the rest is padding; all if omitted
+    source: Tensor | None = None  # (b, m) ids that an encoder reads for a decoder
+    source_counts: Tensor | None = None  # (b,)
+    documents: Tensor | None = None  # (b, n) numbers the documents packed into a row: each is read by itself
+    types: Tensor | None = None  # (b, n) the segment of each token
+
+
+# Why a model that does not take a field does not, and what to do instead.
+NOT_TAKEN = {
+    "source": "It has no encoder that reads one for a decoder.\nPut the source into the prompt.",
+    "source_counts": "It reads no source.\nOmit them.",
+    "documents": "Only a decoder keeps packed documents apart.\nGive each document a row of its own.",
+    "types": "It has no embeddings of token types.\nOmit them.",
+}
+
+
+def check_fields(given: Inputs, taken: Collection[str], shape: str) -> None:
+    """Rejects a call without `Inputs`, and fields that a model of this shape does not take, or lacks."""
+    if torch.compiler.is_compiling():
+        return
+    if not isinstance(given, Inputs):
+        raise InputError(
+            f"A model takes Inputs, not a {type(given).__name__}.\n"
+            "Call model(Inputs(tokens)), or model(Inputs(tokens, source=source)) for a translator."
+        )
+    for field, reason in NOT_TAKEN.items():
+        if getattr(given, field) is not None and field not in taken:
+            raise InputError(f"A model of shape '{shape}' takes no {field}. {reason}")
+    if given.source is None and "source" in taken:
+        raise InputError(
+            f"A model of shape '{shape}' needs a source.\nGive source = the ids of the source text (b, m)."
+        )
 
 
 def check_tokens(tokens: Tensor, vocabulary: int, d: int, what: str = "tokens") -> None:
@@ -14,7 +57,7 @@ def check_tokens(tokens: Tensor, vocabulary: int, d: int, what: str = "tokens") 
         return
     if not isinstance(tokens, Tensor):
         raise InputError(
-            f"{what} are a {type(tokens).__name__}, but a model takes a tensor (b, n) of ids.\n"
+            f"{what} are a {type(tokens).__name__}, but a model reads a tensor (b, n) of ids.\n"
             "Give torch.tensor([ids]) for a single sequence."
         )
     if tokens.is_floating_point():
@@ -29,7 +72,7 @@ def check_tokens(tokens: Tensor, vocabulary: int, d: int, what: str = "tokens") 
     low, high = (int(value) for value in torch.aminmax(tokens))
     if low < 0 or high >= vocabulary:
         raise InputError(
-            f"{what} hold the id {low if low < 0 else high}, but the vocabulary has ids 0 to "
+            f"{what} contain the id {low if low < 0 else high}, but the vocabulary has ids 0 to "
             f"{vocabulary - 1}.\nEncode the text with this model's own tokenizer."
         )
 
@@ -44,14 +87,14 @@ def check_vectors(X: Tensor, d: int, what: str) -> None:
     check_not_empty(X, what)
     if not bool(X.isfinite().all()):
         place = tuple((~X.isfinite()).nonzero()[0].tolist())
-        raise InputError(f"{what} hold {X[place].item()} at {place}.\nGive finite numbers.")
+        raise InputError(f"{what} contain {X[place].item()} at {place}.\nGive finite numbers.")
 
 
 def check_not_empty(X: Tensor, what: str) -> None:
     """At least one sequence of at least one token."""
     if 0 in X.shape[:2]:
         raise InputError(
-            f"{what} have shape {tuple(X.shape)}: an empty sequence says nothing.\n"
+            f"{what} have shape {tuple(X.shape)}: a sequence must not be empty.\n"
             "Give at least one token, such as the beginning-of-sequence token."
         )
 
@@ -69,17 +112,25 @@ def check_counts(counts: Tensor | None, tokens: Tensor, least: int = 1, what: st
     low, high = (int(value) for value in torch.aminmax(counts))
     if low < least or high > n:
         raise InputError(
-            f"{what} hold {low if low < least else high}, but each row has {least} to {n} real tokens.\n"
-            "Padding stands on the right; leave empty sequences out."
+            f"{what} contain {low if low < least else high}, but each row has {least} to {n} real tokens.\n"
+            "Padding goes on the right; omit empty sequences."
         )
 
 
-def check_length(n: int, context: int | None, what: str = "tokens") -> None:
-    """No more than the context."""
-    if context is not None and n > context:
+def longest_readable(config: ModelConfig) -> int | None:
+    """How many tokens a model can read: with a table of positions its context, otherwise more than it has learned."""
+    if config.context is None or config.positions == "learned":
+        return config.context
+    return max(config.context, MOST_UNLEARNED)
+
+
+def check_length(n: int, config: ModelConfig, what: str = "tokens") -> None:
+    """No more than the model can read."""
+    longest = longest_readable(config)
+    if longest is not None and n > longest:
         raise InputError(
-            f"{what}: a sequence of {n} tokens is longer than this model's context of {context}.\n"
-            "Shorten the text, or split it."
+            f"{what}: a sequence of {n} tokens is longer than this model can read: {longest} tokens "
+            f"(context {config.context}).\nShorten the text, or split it."
         )
 
 
@@ -93,8 +144,8 @@ def check_same(given: Tensor | None, tokens: Tensor, limit: int | None, what: st
             f"{tuple(tokens.shape[:2])}.\nGive one whole number for each token."
         )
     if limit == 0:
-        raise InputError(f"{what} were given, but this model has none.\nLeave them out.")
+        raise InputError(f"{what} were given, but this model has none.\nOmit them.")
     if limit is not None and not (int(given.min()) >= 0 and int(given.max()) < limit):
         raise InputError(
-            f"{what} must lie between 0 and {limit - 1}, but hold {int(given.min())} to {int(given.max())}."
+            f"{what} must be between 0 and {limit - 1}, but contain {int(given.min())} to {int(given.max())}."
         )

@@ -1,6 +1,6 @@
-"""Who may ask, and what a browser may do with the answer.
+"""Who may send requests, and what a browser may do with the answers.
 
-A page of another site must not reach a service on this machine, also not by a name that it lets point here
+A page of another site must not reach a service on this machine, not even by a name that it lets point here
 (DNS rebinding): the Host of a request has to be one of ours, and its Origin the same as its Host. Answers
 forbid everything that does not come from the service itself.
 """
@@ -38,39 +38,41 @@ HEADERS = {
 
 
 class OwnOriginOnly:
-    """Refuses requests that come by a foreign name or from a foreign page, and marks every answer."""
+    """Rejects requests for a foreign host or from a foreign page, and sets the headers of every answer."""
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str] = LOOPBACK) -> None:
         self.app, self.hosts = app, frozenset(hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes on what is ours."""
+        """Passes on requests from this service's own page."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
 
-        async def marked(message: Message) -> None:
+        async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers[name] = value
             await send(message)
 
-        reason = self.refusal(Headers(scope=scope))
+        reason = self.rejection(Headers(scope=scope))
         answer = self.app if reason is None else PlainTextResponse(reason, status_code=403)
-        await answer(scope, receive, marked)
+        await answer(scope, receive, with_headers)
 
-    def refusal(self, headers: Headers) -> str | None:
-        """Why a request is refused, if it is."""
+    def rejection(self, headers: Headers) -> str | None:
+        """Why a request is rejected, if it is."""
         host = headers.get("host", "")
         if hostname(f"//{host}") not in self.hosts:
-            return f"The host {host!r} is not one of this service: {', '.join(sorted(self.hosts))}."
+            return (
+                f"This service does not answer to the host {host!r}, only to {', '.join(sorted(self.hosts))}."
+            )
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host:
-            return f"A page of {origin!r} may not ask this service."
+            return f"A page from {origin!r} may not send requests to this service."
         is_link = headers.get("sec-fetch-dest") == "document"  # somebody followed a link to the page
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not is_link:
-            return "A page of another site may not ask this service."
+            return "A page from another site may not send requests to this service."
         return None
 
 

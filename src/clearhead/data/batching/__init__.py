@@ -1,0 +1,1 @@
+"""Prepared columns of token ids enter; batches of tensors leave, each a pure function of its position."""

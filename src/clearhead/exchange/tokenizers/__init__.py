@@ -1,0 +1,1 @@
+"""Tokenizer files of others enter, tokenizers of ours leave, and the reverse."""

@@ -1,0 +1,114 @@
+"""One text generated twice, side by side: with the key-value cache, and with everything computed anew each step.
+
+A prompt enters; every step leaves with its token, what it cost both ways, and how far the logits are apart (N38, N40).
+"""
+
+import time
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from clearhead.config.decoding import DecodingConfig
+from clearhead.decoding.sampling import draw, likeliest, log_probabilities, narrow, number
+from clearhead.errors import InputError
+from clearhead.inspection.passes import Difference, Inspector, largest_difference
+from clearhead.inspection.readings.predictions import Prediction, likeliest_tokens
+from clearhead.inspection.tokens import TextToken, text_token
+from clearhead.layers.cache import Cache, DecoderState
+from clearhead.models.inputs import Inputs
+from clearhead.models.model import Model
+
+ALTERNATIVES = 5  # likeliest tokens listed at each step
+
+
+@dataclass(frozen=True)
+class GenerationStep:
+    """One token: how likely it was, and what it cost with the cache and without."""
+
+    token: TextToken
+    logprob: float
+    top: list[Prediction]
+    read: int  # tokens so far
+    computed: int  # of which with the cache only these
+    cache_bytes: int
+    seconds: float
+    seconds_without: float
+    furthest: Difference  # between the logits with the cache and without
+
+
+@dataclass(frozen=True)
+class CacheComparison:
+    """The prompt, and every step after it."""
+
+    prompt: list[TextToken]
+    steps: list[GenerationStep]
+
+
+@torch.no_grad()
+def compare_cache(inspector: Inspector, text: str, settings: DecodingConfig) -> CacheComparison:
+    """Generates from a prompt, or translates a source, both ways."""
+    generator, module = inspector.generator, inspector.bundle.module
+    prompt, tokenizer = generator.prompt(text), generator.tokenizer
+    if prompt.source == []:
+        raise InputError("There is nothing to translate.\nGive a text.")
+    source = None if prompt.source is None else torch.tensor([prompt.source])
+    count = room_after(prompt.ids, settings.max_tokens, inspector.most_tokens)
+    state = module.start(1, len(prompt.ids) + count, source)
+    assert isinstance(state, DecoderState)  # it has a cache to compare with
+    ids, new, steps = list(prompt.ids), list(prompt.ids), []
+    for step in range(count):
+        start = time.perf_counter()
+        Z = module.step(torch.tensor([new]), state, last=True)[:, -1].float()
+        between = time.perf_counter()
+        again = last_logits(module, ids, source)
+        end = time.perf_counter()
+        token = pick(Z, settings, step)
+        steps.append(
+            GenerationStep(
+                token=text_token(tokenizer, token),
+                logprob=float(log_probabilities(Z)[0, token]),
+                top=likeliest_tokens(tokenizer, torch.softmax(Z[0], -1), ALTERNATIVES),
+                read=len(ids),
+                computed=len(new),
+                cache_bytes=cache_bytes(state.cache),
+                seconds=between - start,
+                seconds_without=end - between,
+                furthest=largest_difference(Z[0], again[0]),
+            )
+        )
+        if token in generator.end:
+            break
+        ids, new = [*ids, token], [token]
+    return CacheComparison([text_token(tokenizer, id) for id in prompt.ids], steps)
+
+
+def room_after(prompt: list[int], max_tokens: int, most_tokens: int | None) -> int:
+    """How many tokens can follow a prompt, at least one."""
+    if most_tokens is None:
+        return max_tokens
+    if len(prompt) >= most_tokens:
+        raise InputError(
+            f"The prompt has {len(prompt)} tokens, but there is room for {most_tokens - 1}.\nShorten it."
+        )
+    return min(max_tokens, most_tokens - len(prompt))
+
+
+def last_logits(module: Model, ids: list[int], source: Tensor | None) -> Tensor:
+    """The last logits by one pass over all tokens, the source too."""
+    X = module.vectors(Inputs(torch.tensor([ids]), source=source))
+    return module.head(X[:, -1:])[:, -1].float()
+
+
+def pick(Z: Tensor, settings: DecodingConfig, step: int) -> int:
+    """The next token by the rules of decoding."""
+    if not settings.temperature:
+        return int(likeliest(Z))
+    drawn = torch.tensor([number(settings.seed or 0, step)], dtype=torch.double)
+    return int(draw(narrow(Z, settings), drawn))
+
+
+def cache_bytes(cache: Cache) -> int:
+    """Memory of the keys and values of the tokens read so far, without what is reserved for later ones."""
+    used = cache.used
+    return sum(X[:1, :, :used].numel() * X.element_size() for X in (*cache.K, *cache.V))

@@ -1,0 +1,59 @@
+"""What a model predicts: logits enter, probabilities and the likeliest tokens or classes leave."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from clearhead.errors import InputError
+from clearhead.inspection.passes import Pass
+from clearhead.text.tokenizers.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A token or a class, and its probability."""
+
+    id: int
+    text: str
+    p: float
+
+
+def probabilities(logits: Tensor, position: int = -1) -> Tensor:
+    """The probabilities that a pass ends with: of classes, or of the token after a position."""
+    return torch.softmax(logits_at(logits, position), -1)
+
+
+def logits_at(logits: Tensor, position: int) -> Tensor:
+    """The logits of classes (1, classes), or those after a position (1, n, vocabulary): one row, in double."""
+    return (logits[0] if logits.ndim == 2 else logits[0, position]).double()
+
+
+def check_position(captured: Pass, stack: str, position: int) -> None:
+    """Rejects a position that has no token."""
+    n = len(captured.ids[stack])
+    if not -n <= position < n:
+        raise InputError(f"{stack} has {n} tokens, so there is no token {position}.")
+
+
+def predictions(captured: Pass, position: int = -1) -> list[Prediction]:
+    """Every class, or the likeliest tokens after a position; nothing of a model without a head."""
+    if captured.module.config.head == "none":
+        return []
+    check_position(captured, captured.top, position)
+    return likeliest_of(captured, probabilities(captured.trace["logits"], position), 10)
+
+
+def likeliest_of(captured: Pass, P: Tensor, count: int) -> list[Prediction]:
+    """Every class in the order of the labels, or the likeliest tokens, of a distribution P."""
+    if captured.module.config.head == "classifier":
+        labels = captured.inspector.reader.labels
+        return [Prediction(i, label, float(P[i])) for i, label in enumerate(labels)]
+    return likeliest_tokens(captured.inspector.tokenizer(captured.top), P, count)
+
+
+def likeliest_tokens(tokenizer: Tokenizer, P: Tensor, count: int) -> list[Prediction]:
+    """The likeliest tokens of a distribution over the vocabulary."""
+    values, ids = P.topk(min(count, len(P)))
+    pairs = zip(ids.tolist(), values.tolist(), strict=True)
+    return [Prediction(id, tokenizer.piece(id), p) for id, p in pairs]

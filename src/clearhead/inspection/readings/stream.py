@@ -1,0 +1,87 @@
+"""The residual stream of a token, sublayer by sublayer, and what the head would predict from it (N21 to N25, N32).
+
+The logit lens puts the model's own final norm and head on the stream after every sublayer (nostalgebraist 2020).
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+
+from clearhead.inspection.passes import Pass
+from clearhead.inspection.readings.predictions import Prediction, check_position, likeliest_of, logits_at
+from clearhead.inspection.readings.tensors import stack_of, stream_before, sublayers_of
+from clearhead.layers.blocks import Block
+
+LENS_TOKENS = 5  # predictions at each site
+
+
+@dataclass(frozen=True)
+class StreamStep:
+    """The embeddings, or one sublayer: the norm of the stream before, of what is added, and after."""
+
+    name: str
+    before: float
+    added: float
+    after: float
+    cosine: float | None  # of what is added with the stream before
+
+
+@dataclass(frozen=True)
+class LensReading:
+    """What the head predicts from the stream at a site."""
+
+    site: str
+    top: list[Prediction]
+    log_sum: float  # ln ∑ exp z
+
+
+@torch.no_grad()
+def stream_steps(captured: Pass, stack: str, position: int) -> list[StreamStep]:
+    """The stream of one token: the embeddings first, then every sublayer."""
+    blocks = stack_of(captured, stack).blocks
+    check_position(captured, stack, position)
+    start = float(captured.trace[f"{stack}.embeddings.out"][0, position].norm())
+    steps = [StreamStep(f"{stack}.embeddings", 0.0, start, start, None)]
+    for i, block in enumerate(blocks):
+        assert isinstance(block, Block)
+        for index, sublayer in enumerate(sublayers_of(block)):
+            place = f"{stack}.{i}.{sublayer}"
+            before = stream_before(captured, place)[position]
+            added = captured.trace[f"{place}.out"][0, position]
+            after = captured.trace[f"{stack}.{i}.residual.{index}"][0, position]
+            cosine = float(F.cosine_similarity(before, added, dim=0))
+            steps.append(
+                StreamStep(place, float(before.norm()), float(added.norm()), float(after.norm()), cosine)
+            )
+    return steps
+
+
+def stream_sites(captured: Pass, stack: str) -> list[str]:
+    """Where the stream of a stack is recorded: after the embeddings, and after every sublayer."""
+    sites = [f"{stack}.embeddings.out"]
+    for i, block in enumerate(stack_of(captured, stack).blocks):
+        sites += [f"{stack}.{i}.{site}" for site in block.sites]  # type: ignore[union-attr]
+    return sites
+
+
+def stream_norms(captured: Pass) -> dict[str, list[float]]:
+    """By stack, the mean norm of the stream over all tokens at each of its sites."""
+    return {
+        stack: [float(captured.trace[site][0].norm(dim=-1).mean()) for site in stream_sites(captured, stack)]
+        for stack in captured.ids
+    }
+
+
+@torch.no_grad()
+def logit_lens(captured: Pass, position: int) -> list[LensReading]:
+    """What the head predicts from the stream after each sublayer, normed as at the end."""
+    module, top = captured.module, captured.top
+    stack = stack_of(captured, top)
+    check_position(captured, top, position)
+    readings = []
+    for site in stream_sites(captured, top) if module.config.head != "none" else []:
+        Z = logits_at(module.head(stack.norm(captured.trace[site])), position)
+        best = likeliest_of(captured, torch.softmax(Z, -1), LENS_TOKENS)
+        readings.append(LensReading(site, best, float(torch.logsumexp(Z, -1))))
+    return readings

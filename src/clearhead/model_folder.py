@@ -1,0 +1,350 @@
+"""A model folder contains all that a model needs: settings, weights, tokenizers, labels, and a card for people.
+
+A model that is saved and loaded is the same. The folder is written beside its path, flushed and then renamed, so that
+a killed process leaves the old one or the new one. Nothing in it is executed: JSON and safetensors, never pickle.
+`checksums.json` has the SHA-256 of every file but the card, which people may edit.
+"""
+
+import json
+import math
+import shlex
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from clearhead.config.model import ModelConfig
+from clearhead.errors import ConfigError, ModelFolderError, TokenizerError, first_few
+from clearhead.models.build import empty
+from clearhead.models.model import Model
+from clearhead.storage import atomic_folder, backup_of, checksum, write_atomically
+from clearhead.text.tokenizers.tokenizer import Tokenizer
+
+FORMAT = 1
+CONFIG, WEIGHTS, LABELS, CARD = "config.json", "model.safetensors", "labels.json", "card.md"
+TOKENIZER, SOURCE_TOKENIZER = "tokenizer.json", "tokenizer-source.json"
+CALIBRATION, CHECKSUMS = "calibration.json", "checksums.json"
+CHECKED = (
+    CONFIG,
+    TOKENIZER,
+    SOURCE_TOKENIZER,
+    LABELS,
+    CALIBRATION,
+    WEIGHTS,
+)  # the files whose checksums are kept
+LARGEST_JSON = 1 << 24  # bytes; configs and lists of labels are far smaller
+LARGEST_VERIFIED = (
+    1 << 26
+)  # bytes that `load` verifies: 0.15 s without SHA instructions; `check` verifies all
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What makes the probabilities of a classifier as high as its answers are often right (Guo et al., 2017)."""
+
+    temperature: float  # by which logits are divided before their softmax
+    examples: int  # of the validation data, on which it was fitted
+
+
+@dataclass
+class Bundle:
+    """A model with its tokenizers and labels: the contents of a model folder."""
+
+    module: Model
+    tokenizer: Tokenizer | None = None
+    source_tokenizer: Tokenizer | None = None  # of the encoder, if source and target differ
+    labels: list[str] | None = None
+    card: str = ""
+    calibration: Calibration | None = None
+    config: ModelConfig = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.config = self.module.config
+
+
+def save(folder: str | Path, bundle: Bundle) -> None:
+    """Writes a model folder; an existing one is replaced atomically."""
+    with new_folder(Path(folder), bundle) as weights:
+        save_file(weights_of(bundle.module), weights, metadata={"format": "pt"})
+        shutil.copymode(weights.with_name(CONFIG), weights)  # safetensors writes files that only we may read
+
+
+@contextmanager
+def new_folder(folder: Path, bundle: Bundle) -> Iterator[Path]:
+    """A model folder to which the caller adds its weights, at the path that is given; the checksums follow."""
+    check_fit(folder, bundle)
+    with atomic_folder(folder) as place:
+        write_all_but_weights(place, bundle)
+        yield place / WEIGHTS
+        write_checksums(place)
+
+
+def write_all_but_weights(place: Path, bundle: Bundle) -> None:
+    """Settings, tokenizers, labels and card; the module may be on the meta device."""
+    settings = {"format": FORMAT} | bundle.config.model_dump(mode="json")
+    (place / CONFIG).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    if bundle.tokenizer is not None:
+        bundle.tokenizer.save(place / TOKENIZER)
+    if bundle.source_tokenizer is not None:
+        bundle.source_tokenizer.save(place / SOURCE_TOKENIZER)
+    if bundle.labels is not None:
+        labels = json.dumps(bundle.labels, ensure_ascii=False)
+        (place / LABELS).write_text(labels + "\n", encoding="utf-8")
+    if bundle.calibration is not None:
+        write_calibration(place, bundle.calibration)
+    if bundle.card:
+        (place / CARD).write_text(bundle.card, encoding="utf-8")
+
+
+def write_calibration(place: Path, calibration: Calibration) -> None:
+    """Writes the file of the temperature."""
+    (place / CALIBRATION).write_text(json.dumps(asdict(calibration)) + "\n", encoding="utf-8")
+
+
+def add_calibration(folder: Path, calibration: Calibration) -> None:
+    """Replaces a model folder by one with this temperature and the same bits in everything else."""
+    with atomic_folder(folder) as place:
+        shutil.copytree(folder, place, dirs_exist_ok=True)
+        write_calibration(place, calibration)
+        write_checksums(place)
+
+
+def write_checksums(folder: Path) -> None:
+    """Writes the checksums of the files as they are now."""
+    found = {name: checksum(folder / name) for name in CHECKED if (folder / name).exists()}
+    write_atomically(folder / CHECKSUMS, json.dumps({"sha256": found}, indent=2) + "\n")
+
+
+def load(folder: str | Path, dtype: torch.dtype = torch.float32, is_verified: bool = True) -> Bundle:
+    """Reads a model folder, or the best one of a run folder, in evaluation mode."""
+    folder = find(Path(folder))
+    try:
+        return read(folder, dtype, is_verified)
+    except (ModelFolderError, TokenizerError) as error:
+        last = folder.parent / "last"
+        if folder.name != "best" or not (last / WEIGHTS).is_file():
+            raise
+        raise ModelFolderError(f"{error}\nThe last model of this run also exists: {last}.") from None
+
+
+def read(folder: Path, dtype: torch.dtype, is_verified: bool) -> Bundle:
+    """The contents of a model folder, verified as far as that is cheap."""
+    written = read_checksums(folder)
+    config = read_config(folder)
+    module = read_weights(folder / WEIGHTS, config, dtype)
+    labels = read_json(folder / LABELS) if (folder / LABELS).exists() else None
+    tokenizer = Tokenizer.load(folder / TOKENIZER) if (folder / TOKENIZER).exists() else None
+    source = Tokenizer.load(folder / SOURCE_TOKENIZER) if (folder / SOURCE_TOKENIZER).exists() else None
+    card = (folder / CARD).read_text(encoding="utf-8", errors="replace") if (folder / CARD).exists() else ""
+    bundle = Bundle(module, tokenizer, source, labels, card, read_calibration(folder / CALIBRATION))
+    check_fit(folder, bundle)
+    changed = changed_files(folder, written, LARGEST_VERIFIED) if is_verified else []
+    if written is not None and read_checksums(folder) != written:
+        return read(folder, dtype, is_verified)  # a run has replaced the folder in the meantime
+    refuse_changes(folder, changed)
+    return bundle
+
+
+def read_calibration(path: Path) -> Calibration | None:
+    """The temperature of a classifier, if it has one."""
+    if not path.exists():
+        return None
+    try:
+        found = Calibration(**read_json(path))
+        if math.isfinite(found.temperature) and found.temperature > 0:
+            return found
+    except TypeError:  # another table, or a text where a number belongs
+        pass
+    raise ModelFolderError(f"{path} has no temperature above 0.\nThe file is damaged; copy it again.")
+
+
+def read_checksums(folder: Path) -> dict[str, str] | None:
+    """The checksums of the files when they were written, by name; None for a folder that has none."""
+    if not (folder / CHECKSUMS).exists():
+        return None
+    table = read_json(folder / CHECKSUMS)
+    found = table.get("sha256") if isinstance(table, dict) else None
+    if not isinstance(found, dict):
+        raise ModelFolderError(
+            f"{folder / CHECKSUMS} has no table 'sha256'.\nThe file is damaged; copy it again."
+        )
+    return found
+
+
+def changed_files(
+    folder: Path, written: dict[str, str] | None, largest: float = math.inf
+) -> list[tuple[str, str]]:
+    """The files that are not as they were written, each with what is wrong; larger ones are not looked at."""
+    changed = []
+    for name in CHECKED if written is not None else ():
+        path, expected = folder / name, (written or {}).get(name)
+        if not path.exists():
+            changed += [(name, "is missing, but was written")] if expected is not None else []
+        elif expected is None:
+            changed.append((name, "was not written with this model"))
+        elif path.stat().st_size <= largest and checksum(path) != expected:
+            changed.append((name, "is not as it was written: its SHA-256 differs"))
+    return changed
+
+
+def refuse_changes(folder: Path, changed: list[tuple[str, str]]) -> None:
+    """Raises if files are not as they were written."""
+    if changed:
+        lines = [f"{folder / name} {what}." for name, what in changed]
+        raise ModelFolderError(
+            "\n".join(lines) + "\nDamaged, or of another model: copy the folder again. "
+            f"If you changed it on purpose: clearhead check {shlex.quote(str(folder))} --accept"
+        )
+
+
+def check_fit(folder: Path, bundle: Bundle) -> None:
+    """Raises if labels or tokenizers do not belong to the model, so that what is saved can be loaded."""
+    config, labels = bundle.config, bundle.labels
+    if labels is not None and config.classes is None:
+        raise ModelFolderError(
+            f"{folder / LABELS} names classes, but the model is not a classifier.\nOmit the labels."
+        )
+    if labels is not None and not is_labels(labels, config.classes):
+        raise ModelFolderError(
+            f"{folder / LABELS} must be a list of {config.classes} different texts, one for each class."
+        )
+    for tokenizer, size, name in (
+        (bundle.tokenizer, config.vocabulary, TOKENIZER),
+        (bundle.source_tokenizer, config.vocabulary_encoder, SOURCE_TOKENIZER),
+    ):
+        if tokenizer is not None and tokenizer.size > size:
+            raise ModelFolderError(
+                f"{folder / name} has {tokenizer.size} tokens, but the model knows {size}.\n"
+                "The tokenizer belongs to another model."
+            )
+
+
+def weights_of(module: Model) -> dict[str, Tensor]:
+    """Every weight by name; a shared one only once."""
+    return {name: weight.detach().contiguous() for name, weight in module.named_parameters()}
+
+
+def read_config(folder: Path) -> ModelConfig:
+    """The settings of a model folder."""
+    settings = read_json(folder / CONFIG)
+    if not isinstance(settings, dict) or "format" not in settings:
+        raise ModelFolderError(
+            f"{folder / CONFIG} is not a clearhead config: it has no 'format'.\n"
+            "For a Hugging Face folder use `clearhead import`."
+        )
+    version = settings.pop("format")
+    if version != FORMAT:
+        raise ModelFolderError(
+            f"{folder / CONFIG} has format {version!r}, but this version reads format {FORMAT}.\n"
+            "Update clearhead."
+        )
+    try:
+        return ModelConfig(**settings)
+    except ConfigError as error:
+        raise ModelFolderError(f"{folder / CONFIG}: {error}") from None
+
+
+def read_json(path: Path) -> Any:
+    """A small JSON file."""
+    check_file(path)
+    if path.stat().st_size > LARGEST_JSON:
+        raise ModelFolderError(f"{path} has {path.stat().st_size} bytes; the limit is {LARGEST_JSON}.")
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:  # the first also for an integer of thousands of digits
+        raise ModelFolderError(
+            f"{path} is not valid JSON: {error}.\nThe file is damaged; copy it again."
+        ) from None
+
+
+def check_file(path: Path) -> None:
+    """Raises if a file is missing."""
+    if path.is_dir() or (path.is_symlink() and not path.exists()):
+        what = "is a folder" if path.is_dir() else f"is a symlink to {path.readlink()}, which does not exist"
+        raise ModelFolderError(f"{path} {what}.\nPut the file itself there.")
+    if not path.is_file():
+        present = ", ".join(sorted(file.name for file in path.parent.iterdir())) or "nothing"
+        raise ModelFolderError(f"{path} is missing.\nThe folder contains: {present}.")
+
+
+def is_labels(labels: Any, classes: int | None) -> bool:
+    """A list of as many different texts as there are classes."""
+    texts = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
+    return texts and len(labels) == len({*labels}) == classes
+
+
+def read_weights(path: Path, config: ModelConfig, dtype: torch.dtype) -> Model:
+    """A model with the weights of a file, which are checked against the config before memory is allocated."""
+    check_file(path)
+    module = empty(config)
+    try:
+        with safe_open(path, framework="pt") as file:
+            check_names(path, file, module)
+            weights = {
+                # Tensor by tensor, so that one copy of the model is in memory, aligned as torch aligns it.
+                name: torch.empty(weight.shape, dtype=dtype).copy_(file.get_tensor(name))
+                for name, weight in module.named_parameters()
+            }
+            module.load_state_dict(weights, strict=False, assign=True)  # a shared weight has one name
+    except SafetensorError as error:
+        raise ModelFolderError(f"{path} {why_unreadable(path, error)}") from None
+    return module.eval()
+
+
+def check_names(path: Path, file: Any, module: Model) -> None:
+    """Raises if a file does not contain exactly the model's weights, in their shapes."""
+    expected = {name: list(weight.shape) for name, weight in module.named_parameters()}
+    stored = set(file.keys())
+    missing, unknown = sorted(expected.keys() - stored), sorted(stored - expected.keys())
+    if missing or unknown:
+        parts = [f"lacks {first_few(missing)}"] * bool(missing) + [
+            f"contains {first_few(unknown)}, which the config does not know"
+        ] * bool(unknown)
+        raise ModelFolderError(
+            f"{path} {' and '.join(parts)}.\nconfig.json and {path.name} belong to different models."
+        )
+    for name, shape in expected.items():
+        view = file.get_slice(name)
+        if view.get_shape() != shape:
+            raise ModelFolderError(
+                f"{path}: {name} has shape {view.get_shape()}, but the config expects {shape}.\n"
+                f"config.json and {path.name} belong to different models."
+            )
+
+
+def why_unreadable(path: Path, error: Exception) -> str:
+    """What is wrong with a file that should be safetensors."""
+    with path.open("rb") as file:
+        start = file.read(2)
+    if start in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
+        return (
+            "is a pickle under another name.\n"
+            "A pickle can run code, so it is not opened; save the model as safetensors."
+        )
+    return f"is not a complete safetensors file ({error}).\nIt is damaged or truncated; copy it again."
+
+
+def model_in(folder: Path) -> Path:
+    """The model folder itself, or the best one of a run folder."""
+    places = (folder, folder / "best", folder / "last")
+    return next((place for place in places if (place / CONFIG).exists()), folder)
+
+
+def find(folder: Path) -> Path:
+    """A model folder, or the one it was replacing if a save was killed between its two renames."""
+    folder = model_in(folder)
+    if not folder.exists() and backup_of(folder).is_dir():
+        return backup_of(folder)
+    if not folder.is_dir():
+        what = "is a file, not a folder" if folder.exists() else "does not exist"
+        raise ModelFolderError(
+            f"The model folder {folder} {what}.\nGive a folder with {CONFIG} and {WEIGHTS}."
+        )
+    return folder

@@ -1,0 +1,1 @@
+"""The transformer: a `ModelConfig` becomes a decoder, an encoder or a translator; `Inputs` enter it, logits leave."""

@@ -1,0 +1,52 @@
+// The one selection: model text, place, head, query, key, stage, step. It lives in the address bar; views subscribe.
+
+const DEFAULTS = {
+	view: "attention", text: null, target: null, more: "", at: "", head: "", q: "", k: "", stage: "softmax", cell: "",
+	off: "", mute: "", scope: "head", mass: "90", step: "", sort: "place", stack: "", site: "", temperature: "1",
+	top_k: "", top_p: "", seed: "1", tokens: "12",
+};
+const listeners = new Set();
+let values = read();
+
+function read() {
+	const given = new URLSearchParams(location.hash.slice(1));
+	return Object.fromEntries(Object.entries(DEFAULTS).map(
+		([key, value]) => [key, given.has(key) ? given.get(key) : value],
+	));
+}
+
+export const state = () => values;
+export const list = (key) => (values[key] ? values[key].split(",") : []);
+
+export function address(changes) {
+	const next = { ...values, ...changes };
+	const stated = Object.entries(next).filter(([key, value]) => value !== DEFAULTS[key] && value !== null);
+	return `#${new URLSearchParams(stated)}`;
+}
+
+// A derivation is closed when something else is selected, unless it is named too.
+export function select(given) {
+	const before = values, changes = { cell: "", ...given };
+	const to = address(changes);
+	values = {
+		...values,
+		...Object.fromEntries(Object.entries(changes).map(
+			([key, value]) => [key, value === null ? null : String(value)],
+		)),
+	};
+	const changed = Object.keys(values).filter((key) => values[key] !== before[key]);
+	if (!changed.length) return;
+	const isStep = changed.includes("view") || changed.includes("cell");
+	history[isStep ? "pushState" : "replaceState"](null, "", to);
+	notify(new Set(changed));
+}
+
+export const subscribe = (listener) => listeners.add(listener);
+const notify = (changed) => listeners.forEach((listener) => listener(changed));
+
+addEventListener("popstate", () => {
+	const before = values;
+	values = read();
+	const changed = Object.keys(values).filter((key) => values[key] !== before[key]);
+	if (changed.length) notify(new Set(changed));
+});

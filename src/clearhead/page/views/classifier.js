@@ -1,0 +1,96 @@
+// The classifier: what the model predicts for the whole text, how it pools, and what each word does to it (N30, N45).
+
+import { cells, chip, empty, figure, h, num, table, track, visible } from "../parts/dom.js";
+import { scaleFor } from "../parts/colour.js";
+import { strip } from "../parts/matrix.js";
+import { absent, panel } from "../parts/panel.js";
+import { pythonPass, pythonSite } from "../parts/python.js";
+import { app, reading, site, tokens, topStack } from "../app.js";
+import { proof } from "../parts/controls.js";
+import { select, state } from "../state.js";
+
+export const title = "Classifier";
+export const alone = true;
+
+export async function draw() {
+	if (app.model.head !== "classifier") return absent(
+		title,
+		`This model has the head '${app.model.head}': it has no classes. Open a classifier, such as ` +
+			"one trained on builtin:reviews, to see how it decides.",
+	);
+	const [pooled, logits, left] = await Promise.all([site("head.pooled"), site("logits"), reading("without")]);
+	return [classPanel(logits), poolPanel(pooled), wordsPanel(left)];
+}
+
+function classPanel(logits) {
+	const classes = app.pass.prediction, best = classes.reduce((a, b) => (b.p > a.p ? b : a));
+	const line = (one) => cells(
+		[
+			visible(one.text), figure(logits.data[one.id], `logit:0:${one.id}`), figure(one.p, `p:0:${one.id}`),
+			track(one.p, one === best ? "o" : "q"),
+		],
+		{ class: one === best ? "on" : null },
+	);
+	return panel({
+		title: `The model predicts: ${visible(best.text)}`, key: "classes",
+		python: () => pythonPass('print(trace["logits"][0].softmax(-1))'),
+		rows: () => [["class", "logit", "probability"], ...classes.map((one) => [one.text, logits.data[one.id], one.p])],
+		body: [
+			h("div", { class: "bar" }, proof()), table(["class", "logit", "softmax", ""], classes.map(line), "classes"),
+		],
+	});
+}
+
+const POOLS = {
+	first: "the vector of the first token", mean: "the mean of all token vectors", last: "the vector of the last token",
+};
+function poolPanel(pooled) {
+	const { pool, pool_dense: dense } = app.model.config, list = tokens(topStack());
+	const isUsed = (i) => pool === "mean" || i === (pool === "first" ? 0 : list.length - 1);
+	const chosen = state().cell.startsWith("pooled:") ? Number(state().cell.slice(7)) : -1;
+	return panel({
+		title: "One vector for the whole text", key: "pooling", python: () => pythonSite("head.pooled"),
+		rows: () => [["dimension", "value"], ...Array.from(pooled.data, (value, i) => [i, value])],
+		note: `Pooling: ${POOLS[pool]}${dense === "none" ? "" : `, through a dense layer and ${dense}`}. ` +
+			"The classes are read from it.",
+		body: [
+			h("div", { class: "chips" }, list.map((token, i) => chip(token, { style: { opacity: isUsed(i) ? "1" : "0.45" } }))),
+			h("p", {}, strip(Array.from(pooled.data), {
+				scale: scaleFor(pooled.data, "signed"), name: "pooled vector", colour: "--o", key: "strip pooled", chosen,
+				onselect: (c) => select({ cell: `pooled:${c}` }),
+			})),
+		],
+	});
+}
+
+function wordsPanel(left) {
+	const best = left.whole.indexOf(Math.max(...left.whole)), name = visible(left.labels[best]);
+	const effects = left.words.map((one) => left.whole[best] - one.p[best]);
+	const most = Math.max(...effects.map(Math.abs), 1e-9);
+	const line = (one, k) => {
+		const winner = one.p.indexOf(Math.max(...one.p));
+		return cells([
+			h("bdi", {}, visible(one.word).slice(0, 40)), figure(one.p[best], `p:0:${best}:word${k}`),
+			figure(effects[k], `effect:${k}:${best}`), track(Math.abs(effects[k]) / most, effects[k] < 0 ? "k" : "q"),
+			winner === best ? "" : `becomes ${visible(left.labels[winner])}`,
+		]);
+	};
+	return panel({
+		title: "Without each word", key: "words",
+		python: () => pythonPass(
+			"from clearhead.models.inputs import Inputs", "", `ids = [${tokens(topStack()).map((token) => token.id).join(", ")}]`,
+			`for places in [${left.words.map((one) => `[${one.places.join(", ")}]`).join(", ")}]:`,
+			"    kept = [id for place, id in enumerate(ids) if place not in places]",
+			"    print(module(Inputs(torch.tensor([kept]))).softmax(-1)[0].tolist())",
+		),
+		rows: () => [["without", ...left.labels], ...left.words.map((one) => [one.word, ...one.p])],
+		note: [
+			`The probability of ${name} is `, figure(left.whole[best], `p:0:${best}`, num(left.whole[best], 3)),
+			". The model reads the text again without each word; the effect is what the word contributed. " +
+			`Orange: the text is more ${name} without it.`,
+		],
+		body: left.words.length ? table(
+			["without", `p(${name})`, "effect", "", ""], left.words.map(line), "words",
+		) : empty("There are no words to remove."),
+	});
+}

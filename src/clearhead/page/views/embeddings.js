@@ -1,0 +1,129 @@
+// Embeddings: each token's vector, its position's, its neighbours, and all of them in two dimensions (N2, N4, N7).
+
+import { cells, chart, chip, figure, h, num, percent, spell, svg, table, track } from "../parts/dom.js";
+import { scaleFor } from "../parts/colour.js";
+import { matrix, strip } from "../parts/matrix.js";
+import { panel } from "../parts/panel.js";
+import { pythonPass, pythonSite } from "../parts/python.js";
+import { app, chosenStack, place, reading, site, stackOf, tokens } from "../app.js";
+import { picker, placeChooser, stackPicker } from "../parts/controls.js";
+import { select, state } from "../state.js";
+
+export const title = "Embeddings";
+export const alone = true;
+
+export async function draw() {
+	const stack = chosenStack(), i = place(stack), { id } = tokens(stack)[i];
+	const isAdded = `${stack}.embeddings.positions` in app.pass.sites, offered = sitesOf(stack, isAdded);
+	const chosen = offered.find(([name]) => name === state().site) || offered[0];
+	const [E, P, X, near, flat] = await Promise.all([
+		site(`${stack}.embeddings.tokens`), isAdded ? site(`${stack}.embeddings.positions`) : null,
+		site(`${stack}.embeddings.out`), reading("neighbours", { stack, id }), reading("projection", { site: chosen[0] }),
+	]);
+	return [
+		placeChooser(stack, i, stackPicker(stack)), vectorPanel(stack, i, E, P, X),
+		h("div", { class: "pair" }, nearPanel(stack, tokens(stack)[i], near), flatPanel(stack, i, flat, chosen, offered)),
+		tablePanel(stack, i, E),
+	];
+}
+
+const sitesOf = (stack, isAdded) => [
+	[`${stack}.embeddings.tokens`, "token vectors"],
+	...(isAdded ? [[`${stack}.embeddings.positions`, "position vectors"], [`${stack}.embeddings.out`, "their sum"]] : []),
+	[`${stack}.norm`, "at the top of the stack, in context"],
+];
+const line = (X, i) => Array.from(X.data.subarray(i * X.shape[1], (i + 1) * X.shape[1]));
+
+function vectorPanel(stack, i, E, P, X) {
+	const rows = [
+		["token", "tokens", line(E, i), "--q", (c) => `e:${i}:${c}:${stack}`],
+		...(P ? [
+			["position", "positions", line(P, i), "--k", (c) => `position:${i}:${c}:${stack}`],
+			["sum", "out", line(X, i), "--o", (c) => `stream:${i}:${c}:${stack}.embeddings.out`],
+		] : []),
+	];
+	const scale = scaleFor(rows.flatMap(([, , x]) => x), "signed"), norm = (x) => Math.sqrt(x.reduce((a, b) => a + b * b, 0));
+	return panel({
+		title: `The vector of ${spell(tokens(stack)[i])}`, key: "vector",
+		python: () => pythonSite(`${stack}.embeddings.tokens`, undefined, `print(X[${i}])`),
+		rows: () => [
+			["dimension", ...rows.map(([name]) => name)], ...rows[0][2].map((_, c) => [c, ...rows.map(([, , x]) => x[c])]),
+		],
+		note: P
+			? `A row of the table for the token, one for position ${i}, and their sum, where the stream starts: x = E t + P p` +
+				`${stackOf(stack).embedding_norm ? ", normed" : ""}.`
+			: `A row of the embedding table, ${E.shape[1]} numbers wide. Positions ` +
+				`(${stackOf(stack).positions}) enter inside attention, not here.`,
+		body: h("div", { class: "strips" }, rows.flatMap(([name, key, x, colour, cell]) => [
+			h("span", {}, h("b", {}, name), " norm ", figure(norm(x), `norm:${i}:${stack}.embeddings.${key}`, num(norm(x), 3))),
+			strip(x, { scale, name, colour, key: `strip ${name}`, onselect: (c) => select({ cell: cell(c) }) }),
+		])),
+	});
+}
+
+function nearPanel(stack, token, near) {
+	const side = (name, key) => {
+		const most = Math.max(...near[key].map((one) => Math.abs(one.value)), 1e-9);
+		const one = ({ id, value, text }) => cells([
+			chip({ id, text }), figure(value, `near:${key}:${token.id}:${id}:${stack}`),
+			track(Math.abs(value) / most, value < 0 ? "k" : "q"),
+		]);
+		return h("div", {}, h("h3", {}, name), table(["token", name, ""], near[key].map(one), name));
+	};
+	return panel({
+		title: `Neighbours of ${spell(token)}`, key: "neighbours",
+		python: () => pythonPass(
+			`E = module.${stack}.tokens.weight.detach()`,
+			`for values in (torch.cosine_similarity(E, E[${token.id}][None]), E @ E[${token.id}]):`,
+			"    print(values.topk(11))",
+		),
+		note: "The nearest of the whole vocabulary. The dot product also favours long vectors; the cosine compares directions only.",
+		rows: () => [
+			["measure", "token", "id", "value"],
+			...Object.entries(near).flatMap(([name, list]) => list.map((one) => [name, one.text, one.id, one.value])),
+		],
+		body: h("div", { class: "pair" }, side("cosine", "cosine"), side("dot product", "dot")),
+	});
+}
+
+function flatPanel(stack, chosen, { points, share }, [name, label], offered) {
+	const width = 460, height = 340, list = tokens(stack), many = list.length > 80;
+	const span = (axis) => { const all = points.map((point) => point[axis]); return [Math.min(...all), Math.max(...all)]; };
+	const [xs, ys] = [span(0), span(1)];
+	const to = (value, [low, high], size) => 40 + ((value - low) / (high - low || 1)) * (size - 80);
+	const marks = points.map((point, i) => {
+		const x = to(point[0], xs, width), y = height - to(point[1], ys, height), isOn = i === chosen;
+		const side = x > width * 0.75 ? { x: x - 7, "text-anchor": "end" } : { x: x + 7 };
+		return [
+			svg("circle", { cx: x, cy: y, r: isOn ? 6 : 3.5, fill: isOn ? "var(--o)" : "var(--q)" }),
+			many && !isOn ? null : svg("text", { ...side, y: y + 4, class: "mono", "font-size": 11 }, spell(list[i], 12)),
+		];
+	});
+	const hold = (k) => figure(share[k] || 0, `variance:${k}:${name}`, percent(share[k] || 0));
+	return panel({
+		title: "In two dimensions", key: "projection",
+		python: () => pythonSite(
+			name, undefined, "U, S, _ = torch.linalg.svd((X - X.mean(0)).double(), full_matrices=False)",
+			"print(U[:, :2] * S[:2])",
+		),
+		rows: () => [["token", "first", "second"], ...points.map(([x, y], i) => [list[i].text, x, y])],
+		note: [`${label}: the two directions in which they differ most explain `, hold(0), " and ", hold(1), " of the variance."],
+		body: [
+			h("div", { class: "bar" }, picker("Vectors", "site", offered, name, (key) => select({ site: key }))),
+			chart(
+				width, height, `Projection of ${list.length} vectors`,
+				svg("rect", { x: 1, y: 1, width: width - 2, height: height - 2, rx: 8, class: "line" }), marks,
+			),
+		],
+	});
+}
+
+const tablePanel = (stack, i, E) => panel({
+	title: "All token vectors", key: "table", python: () => pythonSite(`${stack}.embeddings.tokens`),
+	rows: () => [["token", ...Array(E.shape[1]).keys()], ...tokens(stack).map((token, k) => [token.text, ...line(E, k)])],
+	body: matrix({
+		values: E.data, rows: E.shape[0], columns: E.shape[1], rowTokens: tokens(stack), title: "E t", name: "embeddings",
+		key: "matrix embeddings", selected: [i, -1], wide: 980, tall: 420,
+		onselect: (q, c) => select({ q, cell: `e:${q}:${c}:${stack}` }),
+	}),
+});

@@ -1,0 +1,143 @@
+// Heads: every head side by side, what it does on this text, and the effect of muting it (N16, N19, N46).
+
+import { cells, chip, empty, figure, h, num, spell, table, track, visible } from "../parts/dom.js";
+import { scaleOfWeights } from "../parts/colour.js";
+import { picture } from "../parts/matrix.js";
+import { panel } from "../parts/panel.js";
+import { weightsPanel } from "../parts/attention_matrix.js";
+import { pythonPass, pythonSite } from "../parts/python.js";
+import {
+	app, attention, head, headName, isWhatIf, keyToken, place, query, reading, site, thumbnails, toggle, tokens, topStack,
+} from "../app.js";
+import { picker, proof } from "../parts/controls.js";
+import { list, select, state } from "../state.js";
+
+export const title = "Heads";
+export const alone = true;
+
+const SORTS = {
+	entropy: ["entropy", "spread of a row, in nats: 0 looks at one token"],
+	distance: ["distance", "how many tokens away it looks, on average"],
+	first: ["first-token share", "weight on the first token"],
+	previous: ["previous-token share", "weight on the token before"],
+	moved: ["effect of muting", "KL divergence, in nats, of the prediction when this head alone is muted"],
+};
+
+export async function draw() {
+	const sort = Object.hasOwn(SORTS, state().sort) ? state().sort : null, position = place(topStack());
+	const [stats, pictures, effects, was, is] = await Promise.all([
+		reading("heads"), thumbnails(),
+		sort === "moved" && app.model.head !== "none" ? reading("effects", { position }) : null,
+		reading("prediction", { position }, app.base), reading("prediction", { position }),
+	]);
+	const rows = stats.map((one, i) => ({ ...one, name: `${one.attention}.${one.head}`, ...(effects ? effects[i] : {}) }));
+	return h(
+		"div", { class: "split" }, gridPanel(rows, pictures, sort, position),
+		h("div", {}, await chosenPanel(rows, position), predictionPanel(was, is, position)),
+	);
+}
+const cell = (key, name, position) => `${key}:${name}${key === "moved" ? `:${position}` : ""}`;
+
+function thumb(one, pictures, sort, position) {
+	const X = pictures[one.attention], [, r, c] = X.shape, data = X.data.subarray(one.place * r * c, (one.place + 1) * r * c);
+	const isMuted = list("mute").includes(one.name), key = sort || "entropy";
+	const canvas = picture(data, r, c, scaleOfWeights(data, c));
+	return h(
+		"div", { class: isMuted ? "thumb muted" : "thumb" },
+		h(
+			"button",
+			{
+				key: `thumb ${one.name}`,
+				"aria-pressed": String(one.name === headName()),
+				onclick: (event) => (event.altKey ? toggle("mute", one.name) : select({ at: one.attention, head: one.head, k: "" })),
+				onkeydown: (event) => { if (event.key === "m") toggle("mute", one.name); },
+				"data-head": one.name,
+				"aria-label": `head ${one.name}${isMuted ? ", muted" : ""}`,
+				title: "Click: select it. Alt-click or M: mute it.",
+			},
+			canvas,
+		),
+		h(
+			"small", {}, sort ? one.name.replace(/^(..).*?coder/, "$1c") : `head ${one.head}`,
+			isMuted ? "muted" : figure(one[key], cell(key, one.name, position), num(one[key], 3)),
+		),
+	);
+}
+
+function gridPanel(rows, pictures, sort, position) {
+	const sorted = rows.filter((one) => (one[sort] ?? null) !== null).sort((a, b) => b[sort] - a[sort]);
+	const thumbs = (some) => h("div", { class: "thumbs" }, some.map((one) => thumb(one, pictures, sort, position)));
+	const groups = sort ? thumbs(sorted) : h("div", { class: "grid" }, app.model.attentions.map(({ name }) => h(
+		"div", { class: "headrow" }, h("h3", {}, name), thumbs(rows.filter((row) => row.attention === name)),
+	)));
+	const sorts = [["place", "place"], ...Object.entries(SORTS).map(([key, [label]]) => [key, label])];
+	return panel({
+		title: `${rows.length} heads`, key: "heads",
+		python: () => pythonPass(
+			"for name, A in trace.items():", '    if name.endswith("weights"):',
+			"        print(name, torch.special.entr(A[0]).sum(-1).mean(-1))",
+		),
+		note: `Rows are queries, columns keys, stronger colour means more weight. Below each: ${sort ? SORTS[sort][1] : "the entropy of its rows, in nats"}. ` +
+			"Click a head to select it; Alt-click or M mutes it.",
+		rows: () => [
+			["head", "entropy", "distance", "first", "previous", "largest", "effect of muting"],
+			...rows.map((one) => [one.name, one.entropy, one.distance, one.first, one.previous, one.largest, one.moved ?? ""]),
+		],
+		body: [
+			h("div", { class: "bar" }, picker("Sorted by", "sort", sorts, sort || "place", (to) => select({ sort: to })), proof()),
+			groups,
+		],
+	});
+}
+
+async function chosenPanel(rows, position) {
+	const one = attention(), name = headName(), A = await site(`${one.name}.weights`, head());
+	const facts = rows.find((row) => row.name === name), isMuted = list("mute").includes(name);
+	const line = ([key, [label, note]]) => [
+		h("dt", { title: note }, label), h("dd", {}, figure(facts[key], cell(key, name, position))),
+	];
+	return weightsPanel({
+		one, A, title: `Head ${name}`, key: "chosen head", python: () => pythonSite(`${one.name}.weights`, head()),
+		drawn: {
+			title: name, name: "head", key: "matrix head", selected: [query(), keyToken()],
+			onselect: (q, k, derive) => select({ q, k, cell: derive ? `weights:${q}:${k}:${name}` : "" }),
+		},
+		body: [
+			h("dl", { class: "facts" }, Object.entries(SORTS).filter(([key]) => (facts[key] ?? null) !== null).map(line)),
+			h(
+				"p", { class: "row" },
+				h(
+					"button", { key: "mute", "aria-pressed": String(isMuted), onclick: () => toggle("mute", name) },
+					isMuted ? "Unmute this head" : "Mute this head",
+				),
+				h("button", { key: "to bench", onclick: () => select({ view: "attention" }) }, "Open in the attention view"),
+			),
+		],
+	});
+}
+
+function predictionPanel(was, is, position) {
+	const where = app.model.head === "classifier" ? "" : ` after ${spell(tokens(topStack())[position])}`;
+	if (!was.length) return panel({
+		title: "Prediction", key: "prediction",
+		body: empty("This model has no head, so it predicts nothing."), rows: () => [["none"]],
+	});
+	const all = [...new Map([...was, ...is].map((one) => [one.id, one])).values()].slice(0, 12), isOther = isWhatIf();
+	const of = (some, id) => some.find((one) => one.id === id)?.p ?? null;
+	const shown = (p, id, which) => (figure(p, `p:${position}:${id}${which}`, num(p, 3)));
+	const line = (one) => cells([
+		chip(one), isOther ? shown(of(was, one.id), one.id, ":base") : null, shown(of(is, one.id), one.id, ""),
+		track(of(is, one.id) ?? 0, "o"),
+	].filter(Boolean));
+	const heads = isOther ? ["model", "what if"] : ["model"];
+	return panel({
+		title: `The prediction${where}${isOther ? ", before and now" : ""}`, key: "prediction",
+		python: () => pythonPass(
+			'Z = trace["logits"][0]',
+			`print((Z if Z.ndim == 1 else Z[${position}]).softmax(-1).topk(min(10, Z.shape[-1])))`,
+		),
+		note: isOther ? "A dash: not among the ten likeliest." : "Choose a query to see the prediction there; mute a head to see it change.",
+		rows: () => [["what", "model", "what if"], ...all.map((one) => [visible(one.text), of(was, one.id) ?? "", of(is, one.id) ?? ""])],
+		body: table(["", ...heads, ""], all.map(line), "prediction"),
+	});
+}

@@ -1,0 +1,113 @@
+// Links: who looks at whom, as curves between tokens; and one word's weights drawn over the sentence (N20).
+
+import { chart, figure, h, num, percent, scroll, spell, svg } from "../parts/dom.js";
+import { colourer, css, inkOn } from "../parts/colour.js";
+import { panel } from "../parts/panel.js";
+import { pythonPass, pythonSite, quote } from "../parts/python.js";
+import { alike, attention, head, query, scopedWeights, tokens } from "../app.js";
+import { buttons, chooser, picker } from "../parts/controls.js";
+import { strongest } from "../derivations/heads.js";
+import { select, state } from "../state.js";
+
+export const title = "Links";
+export const alone = true;
+
+function pythonWeights(...lines) {
+	const one = attention(), at = state().scope === "head" ? head() : "mean";
+	if (state().scope !== "all") return pythonSite(`${one.name}.weights`, at, ...lines);
+	const names = alike(one).map((other) => quote(`${other.name}.weights`)).join(", ");
+	const mean = `X = torch.stack([trace[name][0].mean(0) for name in (${names},)]).mean(0)`;
+	return pythonPass(mean, ...(lines.length ? lines : ["print(X)"]));
+}
+
+export async function draw() {
+	const found = await scopedWeights(), one = attention(), i = query();
+	const { kept, links, dropped } = strongest(found.A, Number(state().mass) / 100);
+	const scopes = [["head", "this head"], ["layer", "its sublayer"], ["all", "all blocks"]];
+	const masses = [25, 50, 75, 90, 95, 99, 100].map((share) => [share, `${share} % of the weight`]);
+	return [
+		chooser({ pair: false }), sentencePanel(found, i),
+		panel({
+			title: `Links of ${found.name}`, key: "links",
+			rows: () => [
+				["query", "key", "weight"],
+				...kept.map((link) => [tokens(one.stack)[link.i].text, tokens(one.keys)[link.j].text, link.weight]),
+			],
+			python: pythonWeights,
+			note: [
+				`${kept.length} of ${links} links are drawn; the rest carry `, figure(dropped, "dropped", percent(dropped)),
+				" of the weight. Queries on the left, keys on the right. Choose a word above to see its links alone.",
+			],
+			body: [
+				h(
+					"div", { class: "bar" }, buttons("Scope", "scope", scopes, state().scope, (scope) => select({ scope })),
+					picker("strongest links with", "mass", masses, state().mass, (mass) => select({ mass })),
+				),
+				scroll("Links", curves(kept, i)),
+			],
+		}),
+	];
+}
+
+function curves(kept, chosen) {
+	const one = attention(), left = tokens(one.stack), right = tokens(one.keys), most = Math.max(left.length, right.length);
+	const step = Math.max(12, Math.min(26, 620 / most)), width = 640, from = 200, to = 440, isOnly = state().q !== "";
+	const y = (k, count) => (24 + (k + 0.5) * step + ((most - count) * step) / 2).toFixed(1);
+	const lines = kept.map(({ i, j, weight }) => {
+		const [a, b] = [y(i, left.length), y(j, right.length)], isOn = i === chosen || !isOnly;
+		const [least, more] = !isOnly ? [0.12, 0.8] : isOn ? [0.25, 0.75] : [0.15, 0.5];
+		return svg("path", {
+			d: `M${from} ${a}C${from + 90} ${a} ${to - 90} ${b} ${to} ${b}`, fill: "none",
+			stroke: isOn ? "var(--q)" : "var(--hatch)", "stroke-width": (0.5 + 5 * weight).toFixed(2),
+			"stroke-opacity": (least + more * weight).toFixed(3),
+		});
+	});
+	const names = (list, x, anchor, tone) => list.map((token, k) => svg(
+		"text",
+		{ x, y: Number(y(k, list.length)) + 4, "text-anchor": anchor, class: `mono ${tone(k)}`, "font-size": Math.min(13, step) },
+		spell(token, 20),
+	));
+	return chart(
+		width, 48 + most * step, `${kept.length} links between ${left.length} queries and ${right.length} keys`,
+		svg("text", { x: from - 8, y: 14, "text-anchor": "end", class: "q", "font-weight": 600 }, "queries"),
+		svg("text", { x: to + 8, y: 14, class: "k", "font-weight": 600 }, "keys"), lines,
+		names(left, from - 8, "end", (k) => (k === chosen ? "q" : "")), names(right, to + 8, "start", () => ""),
+	);
+}
+
+function sentencePanel({ A, name, cell }, i) {
+	const one = attention(), m = A.shape[1], row = A.data.subarray(i * m, (i + 1) * m);
+	const largest = Math.max(...row, 1e-9), isSelf = one.kind === "self", go = (q) => select({ q });
+	const paint = colourer({ kind: "weights", largest });
+	const word = (token, key, isOn, style, onclick) => h(
+		onclick ? "button" : "b", { key, "aria-pressed": onclick && String(isOn), onclick, style },
+		h("bdi", {}, spell(token)),
+	);
+	const weighed = (token, j) => {
+		const colour = paint(row[j]), style = { "background-color": css(colour), color: inkOn(colour) };
+		return h(
+			"span", { class: "word" }, word(token, `word ${j}`, isSelf && j === i, style, isSelf ? () => go(j) : null),
+			figure(row[j], cell(i, j), num(row[j], 2)),
+		);
+	};
+	return panel({
+		title: `What ${spell(tokens(one.stack)[i])} looks at`, key: "sentence",
+		rows: () => [["key", "weight"], ...tokens(one.keys).map((token, j) => [token.text, row[j]])],
+		python: () => pythonWeights(`print(X[${i}])`),
+		note: [
+			`In ${name}; the strongest is `, figure(largest, cell(i, row.indexOf(largest)), num(largest, 3)),
+			". Click a word to see what it looks at.",
+		],
+		body: [
+			isSelf ? null : h(
+				"div", { class: "sentence", role: "group", "aria-label": "Target tokens" },
+				tokens(one.stack).map((token, q) => word(token, `target ${q}`, q === i, {}, () => go(q))),
+			),
+			h(
+				"div",
+				{ class: "sentence", role: "group", "aria-label": "Weights over the sentence", "data-name": "sentence" },
+				tokens(one.keys).map(weighed),
+			),
+		],
+	});
+}

@@ -1,0 +1,9 @@
+"""The service behind the explorer's page: a model enters, an ASGI app leaves; `inspection` computes its numbers.
+
+app          routes, request bodies, errors
+service      one method per question about the model; muting a head ends in `inspection.capture.zero`
+requests     what the page may ask, and the limits
+describe     the structure of the model as JSON
+pass_cache   captured passes that the page may still ask about
+packets      tensors as bytes
+"""

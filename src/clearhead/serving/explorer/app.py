@@ -1,0 +1,200 @@
+"""The explorer's HTTP interface: an ASGI app of its own, for `clearhead explore`, and to be mounted by a server.
+
+    GET  /                                   the page, and page/… its files
+    GET  api/model                           the structure of the model
+    POST api/passes                          runs the model on a text: tokens, sites, predictions, and a name
+    GET  api/passes/NAME/tensors?sites=a,b   numbers, as a packet (see `packets`), of one head where asked for
+    GET  api/passes/NAME/thumbnails          small pictures of all heads, as a packet
+    GET  api/passes/NAME/WHAT                what is read off the pass (see `service.READINGS`)
+    GET  api/weights?name=…&rows=a:b         a part of a weight, as a packet
+    POST api/generations                     continues a prompt, with the cache and without
+
+JSON for structure, packets for numbers. One pass runs at a time; answers that need no model do not wait for it.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from clearhead.api import Model
+from clearhead.errors import ClearheadError, InputError
+from clearhead.inspection.passes import Pass
+from clearhead.inspection.readings.heads import thumbnails
+from clearhead.page import page_files
+from clearhead.serving.access_token import TokenRequired
+from clearhead.serving.explorer.pass_cache import PassExpired
+from clearhead.serving.explorer.requests import MOST_BYTES, GenerationRequest, PassRequest
+from clearhead.serving.explorer.service import ExplorerService, packet
+from clearhead.serving.origin import LOOPBACK, OwnOriginOnly
+
+LONGEST_ERROR = 800  # characters
+BODY_SECONDS = 30.0  # for a body to arrive
+READERS = 4  # threads that read off passes
+log = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+
+class Endpoints:
+    """HTTP around an `ExplorerService`: reads requests and writes answers."""
+
+    def __init__(self, service: ExplorerService) -> None:
+        self.service, self.files = service, page_files()
+        # What waits for a thread waits in a queue, from which Ctrl-C removes it.
+        self.model_thread = ThreadPoolExecutor(1, "model")
+        self.readers = ThreadPoolExecutor(READERS, "reader")
+
+    async def page(self, request: Request) -> Response:
+        """The page, or one of its files."""
+        file = self.files.get(request.path_params.get("path", "index.html"))
+        if file is None:
+            raise HTTPException(404)
+        return FileResponse(file)
+
+    async def model(self, request: Request) -> Response:
+        """The structure of the model."""
+        return JSONResponse(self.service.structure)
+
+    async def passes(self, request: Request) -> Response:
+        """Runs the model on a text."""
+        wanted = PassRequest(**await body(request))
+        return answer(await inside(self.model_thread, partial(self.service.run_pass, wanted)))
+
+    async def tensors(self, request: Request) -> Response:
+        """Numbers of a pass."""
+        captured, query = self.captured(request), dict(request.query_params)
+        return binary(await inside(self.readers, partial(self.service.tensors, captured, query)))
+
+    async def thumbnails(self, request: Request) -> Response:
+        """Small pictures of all heads."""
+        captured = self.captured(request)
+        return binary(await inside(self.readers, lambda: packet(thumbnails(captured))))
+
+    async def reading(self, request: Request) -> Response:
+        """What is read off a pass."""
+        captured, query = self.captured(request), dict(request.query_params)
+        what = request.path_params["what"]
+        return answer(await inside(self.model_thread, partial(self.service.reading, captured, what, query)))
+
+    async def weights(self, request: Request) -> Response:
+        """A part of a weight."""
+        query = dict(request.query_params)
+        return binary(await inside(self.readers, partial(self.service.weights, query)))
+
+    async def generations(self, request: Request) -> Response:
+        """Continues a prompt."""
+        wanted = GenerationRequest(**await body(request))
+        return answer(await inside(self.model_thread, partial(self.service.generate, wanted)))
+
+    def captured(self, request: Request) -> Pass:
+        """The pass that a request names."""
+        return self.service.cache.get(request.path_params["name"])
+
+
+async def body(request: Request) -> dict[str, Any]:
+    """The JSON object of a request; rejected where it is too large, of another type, or missing."""
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise InputError("The body must be application/json.")
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            content = await content_of(request)
+    except TimeoutError:
+        raise InputError(f"The body of the request did not arrive within {BODY_SECONDS:.0f} s.") from None
+    try:
+        values = json.loads(content)
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise InputError("The body must be one JSON object.")
+    return values
+
+
+async def content_of(request: Request) -> bytes:
+    """The bytes of a request."""
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > MOST_BYTES:
+            raise InputError(f"The request is longer than {MOST_BYTES} bytes, the limit.")
+        parts.append(part)
+    return b"".join(parts)
+
+
+async def inside(threads: ThreadPoolExecutor, work: Callable[[], Result]) -> Result:
+    """The result of some work, done in one of these threads."""
+    return await asyncio.get_running_loop().run_in_executor(threads, work)
+
+
+def answer(values: Any) -> Response:
+    """JSON, which has no NaN: a model that computes one is reported."""
+    try:
+        return JSONResponse(values)
+    except ValueError:
+        raise InputError(
+            "The model computes NaN or infinity for this text, so it cannot be shown.\nCheck its weights."
+        ) from None
+
+
+def binary(content: bytes) -> Response:
+    """A packet."""
+    return Response(content, media_type="application/octet-stream")
+
+
+async def report_error(request: Request, error: Exception) -> Response:
+    """An error that the user can fix."""
+    status, message = 404 if isinstance(error, PassExpired) else 422, str(error)
+    if len(message) > LONGEST_ERROR:  # it repeats a text that was too long
+        message = f"{message[: LONGEST_ERROR // 2]} … {message[-LONGEST_ERROR // 2 :]}"
+    return JSONResponse({"error": message}, status_code=status)
+
+
+async def report_leaving(request: Request, error: Exception) -> Response:
+    """A client that left before its request was complete: nobody reads this."""
+    return Response(status_code=400)
+
+
+async def report_fault(request: Request, error: Exception) -> Response:
+    """A bug: logged here in full, and named to the user."""
+    log.exception("the explorer failed", exc_info=error)
+    return JSONResponse({"error": f"The service failed: {type(error).__name__}."}, status_code=500)
+
+
+def explorer_app(
+    model: Model,
+    name: str = "model",
+    folder: str = "MODEL",
+    hosts: tuple[str, ...] = LOOPBACK,
+    token: str | None = None,
+) -> Starlette:
+    """The page and its service for one model, under the names `hosts`; requests need the token, if there is one."""
+    endpoints = Endpoints(ExplorerService(model, name, folder))
+    handlers: dict[Any, Callable[[Request, Exception], Awaitable[Response]]]
+    handlers = {ClearheadError: report_error, ClientDisconnect: report_leaving, Exception: report_fault}
+    access = [Middleware(OwnOriginOnly, hosts=hosts)]
+    if token is not None:
+        access.append(Middleware(TokenRequired, token=token))
+    return Starlette(
+        routes=[
+            Route("/", endpoints.page),
+            Route("/page/{path:path}", endpoints.page),
+            Route("/api/model", endpoints.model),
+            Route("/api/passes", endpoints.passes, methods=["POST"]),
+            Route("/api/passes/{name}/tensors", endpoints.tensors),
+            Route("/api/passes/{name}/thumbnails", endpoints.thumbnails),
+            Route("/api/passes/{name}/{what}", endpoints.reading),
+            Route("/api/weights", endpoints.weights),
+            Route("/api/generations", endpoints.generations, methods=["POST"]),
+        ],
+        middleware=access,
+        exception_handlers=handlers,
+    )

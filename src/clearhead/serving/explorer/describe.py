@@ -1,0 +1,106 @@
+"""The structure of a model as the page draws it: a model enters, plain JSON leaves."""
+
+from typing import Any
+
+from clearhead import __version__
+from clearhead.api import Model
+from clearhead.inspection.variants import why_not
+from clearhead.layers.attention import Attention
+from clearhead.layers.blocks import Block
+from clearhead.layers.feedforward import Gated
+from clearhead.layers.positions import Rotary
+from clearhead.models.transformer.stack import Stack
+from clearhead.serving.explorer.requests import MOST_CHARACTERS, MOST_TOKENS
+
+EXAMPLES = {
+    "decoder": "my dog wanted to see the red ball",
+    "encoder": "Terrible video by Lennart",
+    "encoder-decoder": "Tengo un coche.",
+}
+
+
+def describe(model: Model, name: str) -> dict[str, Any]:
+    """Everything about a model that no text changes."""
+    config = model.config
+    stacks = {name: part for name, part in model.module.named_children() if isinstance(part, Stack)}
+    context = MOST_TOKENS if config.context is None else min(config.context, MOST_TOKENS)
+    return {
+        "version": __version__,
+        "name": name,
+        "shape": config.shape,
+        "head": config.head,
+        "weights": sum(weight.numel() for weight in model.module.parameters()),
+        "config": config.model_dump(mode="json"),
+        "vocabulary": config.vocabulary,
+        "labels": model.reader.labels if config.head == "classifier" else [],
+        "limits": {"tokens": context, "characters": MOST_CHARACTERS},
+        "parts": {"missing": why_not(config)},
+        "stacks": [describe_stack(model, name, stack) for name, stack in stacks.items()],
+        "attentions": [
+            describe_attention(model, f"{name}.{i}.{kind}", attention)
+            for name, stack in stacks.items()
+            for i, block in enumerate(stack.blocks)
+            for kind, attention in (("self", block.self), ("cross", block.cross))
+            if isinstance(attention, Attention)
+        ],
+        "example": EXAMPLES[config.shape],
+    }
+
+
+def describe_stack(model: Model, name: str, stack: Stack) -> dict[str, Any]:
+    """One column of the map."""
+    config = model.config
+    first = next((block for block in stack.blocks if isinstance(block, Block)), None)
+    return {
+        "name": name,
+        "blocks": len(stack.blocks),
+        "d": stack.tokens.embedding_dim,
+        "d_ff": config.width_ff(stack.tokens.embedding_dim),
+        "causal": stack.causal,
+        "window": stack.window,
+        "sublayers": ["self", "ffn"] if first is None or first.cross is None else ["self", "cross", "ffn"],
+        "norm": config.norm if stack.causal else config.norm_encoder,
+        "placement": config.norm_placement,
+        "epsilon": config.norm_epsilon,
+        "embedding_norm": config.embedding_norm,
+        "final_norm": config.has_final_norm,
+        "positions": config.positions,
+        "feedforward": config.feedforward,
+        "gated": first is not None and isinstance(first.ffn, Gated),
+        "scale": config.embedding_scale,
+        "table": f"{name}.tokens.weight"
+        if not (config.is_shared and name == "decoder")
+        else "encoder.tokens.weight",
+    }
+
+
+def describe_attention(model: Model, name: str, attention: Attention) -> dict[str, Any]:
+    """One attention sublayer: its heads, and how they compare."""
+    stack, block, kind = name.split(".")
+    config, size, is_self = model.config, attention.size, kind == "self"
+    return {
+        "name": name,
+        "stack": stack,
+        "block": int(block),
+        "kind": kind,
+        "keys": stack if is_self else "encoder",
+        "heads": list(size.heads),
+        "reads": size.reads,
+        "d_k": size.d_k,
+        "d_v": size.d_v,
+        "scale": attention.similarity.scale,
+        "similarity": config.similarity if is_self else config.cross_similarity,
+        "projections": config.projections,
+        "biases": config.attention_bias,
+        "rotary": is_self and config.positions == "rotary",
+        "frequencies": frequencies(model, stack) if is_self else [],
+        "biased": is_self and config.positions in ("alibi", "relative"),
+        "query_key_norm": config.query_key_norm,
+        "weights": f"{stack}.blocks.{block}.{kind}",
+    }
+
+
+def frequencies(model: Model, stack: str) -> list[float]:
+    """By how much each pair of a query or key is turned from one position to the next."""
+    positions = getattr(model.module, stack).positions
+    return positions.frequencies.tolist() if isinstance(positions, Rotary) else []

@@ -1,0 +1,169 @@
+"""What the page can ask about one model: checked requests enter, JSON values and packets leave.
+
+One pass runs at a time. The numbers come from `inspection`: this is where they get the names that the page knows.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, is_dataclass
+from threading import Lock
+from typing import Any, TypeVar
+
+import torch
+
+from clearhead.api import Model
+from clearhead.config.decoding import DecodingConfig
+from clearhead.errors import InputError, suggest
+from clearhead.inspection.cache_comparison import compare_cache
+from clearhead.inspection.passes import Inspector, Pass
+from clearhead.inspection.readings import embeddings, heads, stream, tensors
+from clearhead.inspection.readings.leave_one_out import leave_one_out
+from clearhead.inspection.readings.next_token import explain_choice
+from clearhead.inspection.readings.predictions import predictions
+from clearhead.serving.explorer.describe import describe
+from clearhead.serving.explorer.packets import pack
+from clearhead.serving.explorer.pass_cache import PassCache
+from clearhead.serving.explorer.requests import MOST_TOKENS, GenerationRequest, PassRequest
+
+MOST_NUMBERS = 1 << 24  # in one packet
+T = TypeVar("T")
+Query = dict[str, str]
+
+
+class ExplorerService:
+    """Answers the page's questions about one model."""
+
+    def __init__(self, model: Model, name: str, folder: str, cache: PassCache | None = None) -> None:
+        self.module = model.module
+        self.cache = PassCache() if cache is None else cache
+        self.inspector = Inspector(model.bundle, MOST_TOKENS, self.cache.most_bytes)
+        self.structure = describe(model, name) | {"folder": folder}
+        self.lock = Lock()
+
+    def run_pass(self, request: PassRequest) -> dict[str, Any]:
+        """Runs the model on a text; what the page needs first."""
+        with self.lock:
+            captured = self.inspector.run(
+                request.text, request.target, request.more, request.leave, request.off, request.mute
+            )
+        trace, stacks = captured.trace, {name: tensors.stack_of(captured, name) for name in captured.ids}
+        return {
+            "name": self.cache.add(captured),
+            "question": request.model_dump(mode="json"),
+            "tokens": {name: as_json(tokens) for name, tokens in captured.tokens.items()},
+            "sites": {name: list(X.shape[1:]) for name, X in trace.items()},
+            "own_target": captured.own_target,
+            "difference": captured.difference.size,
+            "furthest": asdict(captured.difference),
+            "largest": float(trace["logits"].abs().max()) if "logits" in trace else None,
+            "seconds": captured.seconds,
+            "bytes": captured.bytes,
+            "norms": stream.stream_norms(captured),
+            "causal": {name: stack.causal for name, stack in stacks.items()},
+            "window": {name: stack.window for name, stack in stacks.items()},
+            "scales": tensors.scales(captured),
+            "prediction": as_json(predictions(captured)),
+        }
+
+    def tensors(self, captured: Pass, query: Query) -> bytes:
+        """Sites by name, of one head where asked for."""
+        names = [name for name in query.get("sites", "").split(",") if name]
+        return packet({name: tensors.tensor(captured, name, query.get("head")) for name in names})
+
+    def weights(self, query: Query) -> bytes:
+        """Some rows and columns of a weight."""
+        known = dict(self.module.named_parameters())
+        name = query.get("name", "")
+        if name not in known:
+            raise InputError(f"{name} is not a weight of this model. {suggest(name, known)}")
+        X = known[name].detach()
+        ranges = (query.get("rows"), query.get("columns"))
+        return packet({name: X[tuple(span(text) for text, _ in zip(ranges, X.shape, strict=False))]})
+
+    def reading(self, captured: Pass, what: str, query: Query) -> Any:
+        """One of the readings, by name."""
+        if what not in READINGS:
+            raise InputError(f"{what} is not a reading. {suggest(what, READINGS)}")
+        with self.lock:
+            return as_json(READINGS[what](captured, query))
+
+    def generate(self, request: GenerationRequest) -> dict[str, Any]:
+        """A text generated with the cache and without it."""
+        with self.lock:
+            found = compare_cache(self.inspector, request.text, request.decoding)
+        steps = [asdict(step) | {"difference": step.furthest.size} for step in found.steps]
+        return {"prompt": as_json(found.prompt), "steps": steps}
+
+
+def as_json(found: Any) -> Any:
+    """A dataclass, or a list of them, as JSON values; what is JSON already stays."""
+    if isinstance(found, list):
+        return [as_json(one) for one in found]
+    return asdict(found) if is_dataclass(found) and not isinstance(found, type) else found
+
+
+def packet(found: dict[str, torch.Tensor]) -> bytes:
+    """Numbers for the page, rejected where there are too many at once."""
+    count = sum(X.numel() for X in found.values())
+    if count > MOST_NUMBERS:
+        raise InputError(
+            f"These are {count} numbers, but one answer has at most {MOST_NUMBERS}.\nAsk for fewer sites."
+        )
+    return pack(found)
+
+
+def span(text: str | None) -> slice:
+    """The rows a to b of `a:b`; all if omitted."""
+    if not text:
+        return slice(None)
+    first, _, last = text.partition(":")
+    if not (first.isdecimal() and last.isdecimal()):
+        raise InputError(f"{text!r} is not a range such as 0:8.")
+    return slice(int(first), int(last))
+
+
+def typed(query: Query, key: str, kind: Callable[[str], T], default: T | None = None) -> T:
+    """A number of a query; one without a default must be given."""
+    if key not in query:
+        if default is None:
+            raise InputError(f"The request has no {key}.\nGive a number.")
+        return default
+    try:
+        return kind(query[key])
+    except ValueError:
+        raise InputError(f"{key} = {query[key]!r:.40} is not a number.") from None
+
+
+def choice(captured: Pass, query: Query) -> dict[str, Any]:
+    """How the next token is chosen; the page calls the ends of a candidate's stretch `from` and `to`."""
+    keys = {"temperature": float, "top_k": int, "top_p": float, "seed": int}
+    settings = DecodingConfig(
+        **{key: typed(query, key, kind) for key, kind in keys.items() if query.get(key)}
+    )
+    found = explain_choice(
+        captured, typed(query, "position", int, -1), settings, typed(query, "step", int, 0)
+    )
+    names = {"lower": "from", "upper": "to"}
+    rows = [{names.get(key, key): value for key, value in asdict(row).items()} for row in found.rows]
+    return asdict(found) | {"rows": rows}
+
+
+def stack_name(captured: Pass, query: Query) -> str:
+    """The stack that a query names; the top one if omitted."""
+    return query.get("stack", captured.top)
+
+
+READINGS: dict[str, Callable[[Pass, Query], Any]] = {
+    "heads": lambda captured, query: heads.head_statistics(captured),
+    "prediction": lambda captured, query: predictions(captured, typed(query, "position", int)),
+    "effects": lambda captured, query: heads.mute_effects(captured, typed(query, "position", int)),
+    "stream": lambda captured, query: stream.stream_steps(
+        captured, stack_name(captured, query), typed(query, "position", int)
+    ),
+    "lens": lambda captured, query: stream.logit_lens(captured, typed(query, "position", int)),
+    "neighbours": lambda captured, query: embeddings.neighbours(
+        captured, stack_name(captured, query), typed(query, "id", int)
+    ),
+    "projection": lambda captured, query: embeddings.projection(captured, query.get("site", "")),
+    "without": lambda captured, query: leave_one_out(captured),
+    "choice": choice,
+}

@@ -1,0 +1,97 @@
+"""Serves an app on a socket of this machine: bounded connections, a bounded end, and no log of what clients do.
+
+Connections are counted when they are accepted, since asyncio logs a traceback for every one that finds no file
+handle. Those over the limit are closed at once, and those that send no request within `IDLE_SECONDS`. Ctrl-C waits
+`LAST_SECONDS` for answers; then `run` returns, and what a thread still computes is abandoned.
+"""
+
+import os
+import socket
+from asyncio import BaseTransport, Transport
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+MOST_CONNECTIONS = 256
+IDLE_SECONDS = 10.0
+LAST_SECONDS = 2
+OTHER_FILES = 24  # handles for the files of the page, and what libraries open
+
+
+class BoundedListener(socket.socket):
+    """A listening socket that closes connections over a limit as soon as they are accepted."""
+
+    def __init__(self, most: int = MOST_CONNECTIONS) -> None:
+        super().__init__()
+        self.most, self._open = most, list[socket.socket]()
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """The next connection; none if there are too many open ones."""
+        connection, address = super().accept()
+        self._open = [one for one in self._open if one.fileno() >= 0]
+        if len(self._open) >= self.most:
+            connection.close()
+            raise ConnectionAbortedError("too many open connections")
+        self._open.append(connection)
+        return connection, address
+
+
+class IdleProtocol(H11Protocol):
+    """HTTP that closes a connection on which no request has arrived for a while, not even the first."""
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        """Starts to watch the connection."""
+        assert isinstance(transport, Transport)
+        super().connection_made(transport)
+        self.last_cycle: RequestResponseCycle | None = None
+        self.watch()
+
+    def watch(self) -> None:
+        """Looks again in a while."""
+        self.timer = self.loop.call_later(IDLE_SECONDS, self.close_if_idle)
+
+    def close_if_idle(self) -> None:
+        """Closes the connection if it had no request under way, now and the time before."""
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is self.last_cycle and (cycle is None or cycle.response_complete):
+            self.transport.close()
+        else:
+            self.last_cycle = cycle
+            self.watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stops watching."""
+        self.timer.cancel()
+        super().connection_lost(exc)
+
+
+def server_for(app: ASGIApp) -> uvicorn.Server:
+    """A server for `run(sockets=[listener])`; the app logs its own faults, and clients' are not logged."""
+    settings = uvicorn.Config(
+        app,
+        loop="asyncio",  # whose server calls `accept` of the listener
+        http=IdleProtocol,
+        ws="none",
+        lifespan="off",
+        log_level="critical",
+        server_header=False,
+        backlog=64,
+        timeout_graceful_shutdown=LAST_SECONDS,
+    )
+    return uvicorn.Server(settings)
+
+
+def most_connections() -> int:
+    """How many connections there are file handles for, up to `MOST_CONNECTIONS`."""
+    try:
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        used = len(os.listdir("/dev/fd"))
+    except (ImportError, OSError):  # not on Windows
+        return MOST_CONNECTIONS
+    if limit == resource.RLIM_INFINITY:
+        return MOST_CONNECTIONS
+    return max(4, min(MOST_CONNECTIONS, limit - used - OTHER_FILES))

@@ -1,0 +1,123 @@
+"""Texts or classes and their references enter; scores leave. They are summed, so that any number fits in memory.
+
+BLEU and chrF are sacreBLEU's, from the statistics of each sentence, with its signatures: a score without one cannot
+be compared.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from torch import Tensor
+
+from clearhead.errors import InputError, suggest
+
+TOKENIZATIONS = (
+    "13a",
+    "intl",
+    "char",
+    "zh",
+    "none",
+)  # tokenizations of sacreBLEU that need no further packages or downloads
+
+BINS = 15  # of confidence, as is usual for the expected calibration error
+
+
+class TextScores:
+    """BLEU, chrF and exact match of translations against their references."""
+
+    def __init__(self, tokenize: str | None = None, lowercase: bool = False) -> None:
+        if tokenize is not None and tokenize not in TOKENIZATIONS:
+            raise InputError(
+                f"'{tokenize}' is not a tokenization of sacreBLEU that works here. {suggest(tokenize, TOKENIZATIONS)}"
+            )
+        self.bleu = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+        self.chrf = CHRF(lowercase=lowercase)
+        self.sums: list[list[int]] = [[], []]
+        self.exact = self.count = 0
+
+    def add(self, hypotheses: Sequence[str], references: Sequence[str]) -> None:
+        """Adds some translations."""
+        for place, metric in enumerate((self.bleu, self.chrf)):
+            statistics = metric._extract_corpus_statistics(hypotheses, [references])
+            before = [self.sums[place]] if self.count else []
+            self.sums[place] = [sum(column) for column in zip(*before, *statistics, strict=True)]
+        self.exact += sum(
+            mine.strip() == right.strip() for mine, right in zip(hypotheses, references, strict=True)
+        )
+        self.count += len(references)
+
+    def result(self) -> dict[str, Any]:
+        """The scores, with the signatures of BLEU and chrF."""
+        bleu, chrf = (
+            metric._aggregate_and_compute([sums]).score
+            for metric, sums in zip((self.bleu, self.chrf), self.sums, strict=True)
+        )
+        return {
+            "bleu": bleu,
+            "bleu_signature": str(self.bleu.get_signature()),
+            "chrf": chrf,
+            "chrf_signature": str(self.chrf.get_signature()),
+            "exact_match": self.exact / self.count,
+        }
+
+
+@dataclass
+class ClassScores:
+    """Accuracy, macro F1 and the confusion matrix."""
+
+    labels: Sequence[str]
+    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)  # (true, given) -> how often
+
+    def add(self, given: Sequence[str], right: Sequence[str]) -> None:
+        """Adds some answers."""
+        self.pairs.update(zip(right, given, strict=True))
+
+    def f1(self, label: str) -> float:
+        """2 · hits / (given + true); 0 for a label that neither occurs nor is given."""
+        hits = self.pairs[label, label]
+        given = sum(count for (_, answer), count in self.pairs.items() if answer == label)
+        true = sum(count for (right, _), count in self.pairs.items() if right == label)
+        return 2 * hits / (given + true) if given + true else 0.0
+
+    def result(self) -> dict[str, Any]:
+        """Accuracy, macro F1 over labels that occur or are given, and counts (rows true, columns given)."""
+        used = [label for label in self.labels if any(label in pair for pair in self.pairs)]
+        hits = sum(self.pairs[label, label] for label in self.labels)
+        return {
+            "accuracy": hits / self.pairs.total(),
+            "macro_f1": sum(map(self.f1, used)) / len(used),
+            "labels": list(self.labels),
+            "confusion": [[self.pairs[right, given] for given in self.labels] for right in self.labels],
+            **({"unmeasured": absent} if (absent := self.absent()) else {}),
+        }
+
+    def absent(self) -> list[str]:
+        """The labels without a single example: the scores say nothing about them."""
+        present = {right for right, _ in self.pairs}
+        return [label for label in self.labels if label not in present]
+
+
+class CalibrationError:
+    """The expected calibration error: |accuracy − confidence| of each bin, weighted by its examples."""
+
+    def __init__(self, temperature: float = 1.0) -> None:
+        self.temperature = temperature
+        self.sums = torch.zeros(2, BINS, dtype=torch.double)  # right answers, and confidence
+        self.count = 0
+
+    def add(self, logits: Tensor, right: Tensor) -> None:
+        """Adds the logits (b, classes) of some texts, and the numbers of their classes (b)."""
+        confidence, given = torch.softmax(logits.double().cpu() / self.temperature, -1).max(-1)
+        bins = (confidence * BINS).long().clamp(0, BINS - 1)
+        self.sums[0].index_add_(0, bins, (given == right.cpu()).double())
+        self.sums[1].index_add_(0, bins, confidence)
+        self.count += len(right)
+
+    def result(self) -> float:
+        """The error, from 0 to 1."""
+        return float((self.sums[0] - self.sums[1]).abs().sum()) / max(1, self.count)

@@ -1,0 +1,58 @@
+"""Losses: a batch and the logits of a model become one number.
+
+    language model, masked     −log P(true token), mean over the tokens to be predicted (N33)
+    encoder-decoder            −log P(y_i given y_<i, x), from i = 2: the start token is not predicted (N35)
+    classifier                 −log P(true class), mean over the texts
+
+Sums and counts are kept apart, so that a mean over many batches is exact whatever the split.
+"""
+
+from dataclasses import dataclass
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from clearhead.data.batching.batches import IGNORE, Batch
+from clearhead.models.inputs import Inputs
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a batch adds to a mean: the sum of −log P in nats, of how many predictions, and the right ones."""
+
+    total: Tensor
+    count: int
+    right: int
+
+
+def inputs_of(batch: Batch) -> Inputs:
+    """What a model reads of a batch."""
+    return Inputs(batch.inputs, batch.counts, batch.source, batch.source_counts, batch.documents)
+
+
+def side_by_side(logits: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+    """The logits in float32 (N, vocabulary or classes), and what a batch says is right (N,)."""
+    targets = batch.targets if batch.labels is None else batch.labels
+    assert targets is not None
+    return logits.flatten(0, -2).float(), targets.flatten()
+
+
+def loss_of(logits: Tensor, batch: Batch) -> Loss:
+    """−log P of what a batch says is right, summed in float32."""
+    Z, wanted = side_by_side(logits, batch)
+    total = F.cross_entropy(Z, wanted, ignore_index=IGNORE, reduction="sum")
+    real = wanted != IGNORE
+    right = (Z.detach().argmax(-1) == wanted) & real
+    return Loss(total, int(real.sum()), int(right.sum()))
+
+
+def training_loss(logits: Tensor, batch: Batch, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+    """What training minimises, and the plain sum of −log P that is reported, both summed over the predictions.
+
+    With smoothing s the truth is 1 − s for the right token and s spread evenly over all of them.
+    """
+    Z, wanted = side_by_side(logits, batch)
+    total = F.cross_entropy(Z, wanted, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing)
+    if not smoothing:
+        return total, total.detach()
+    return total, F.cross_entropy(Z.detach(), wanted, ignore_index=IGNORE, reduction="sum")

@@ -1,0 +1,154 @@
+"""Optimizers: gradients become changes of the weights.
+
+Muon (Jordan et al., 2024) for the hidden matrices: the momentum is made orthogonal, so that every direction of
+a matrix is learned at one rate. AdamW (Loshchilov and Hutter, 2019) for embeddings, heads, norms and biases, or for
+everything. Only matrices decay; a norm's γ and a bias have no reason to be small.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import AdamW, Optimizer
+
+from clearhead.config.training import TrainingConfig
+from clearhead.models.transformer.stack import Stack
+from clearhead.training.distributed.collectives import map_over_ranks
+from clearhead.training.loop.adapters import adapters_of
+
+NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)  # drive singular values from (0, 1] to about 1 in five rounds
+ROUNDS = 5
+
+
+class Muon(Optimizer):
+    """Momentum made orthogonal, in float32, matrices of one shape together.
+
+    `torch.optim.Muon` works in bfloat16, which is many times slower on CPUs without bfloat16 instructions.
+    """
+
+    def __init__(
+        self,
+        weights: Iterable[nn.Parameter] | Iterable[dict[str, Any]],
+        lr: float,
+        momentum: float,
+        weight_decay: float,
+    ) -> None:
+        super().__init__(weights, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """One update of every matrix that has a gradient."""
+        for group in self.param_groups:
+            shapes: dict[torch.Size, list[nn.Parameter]] = {}
+            for weight in group["params"]:
+                if weight.grad is not None:
+                    shapes.setdefault(weight.shape, []).append(weight)
+            for shape, weights in shapes.items():
+                U = map_over_ranks(
+                    orthogonal, [self.momentum_of(weight, group["momentum"]) for weight in weights]
+                )
+                # A tall matrix writes into more directions than it reads from: it may take larger steps.
+                rate = group["lr"] * max(1.0, shape[0] / shape[1]) ** 0.5
+                for weight, change in zip(weights, U, strict=True):
+                    weight.mul_(1 - group["lr"] * group["weight_decay"])
+                    weight.add_(change, alpha=-rate)
+
+    def momentum_of(self, weight: nn.Parameter, momentum: float) -> Tensor:
+        """Nesterov's look ahead: the gradient mixed with the moving average that it has just joined."""
+        gradient, state = weight.grad, self.state[weight]
+        assert gradient is not None
+        if "average" not in state:
+            state["average"] = torch.zeros_like(gradient)
+        state["average"].lerp_(gradient, 1 - momentum)
+        return gradient.lerp(state["average"], momentum)
+
+
+def orthogonal(G: Tensor) -> Tensor:
+    """The nearest matrices with singular values of about 1, for each of (k, rows, columns), by Newton-Schulz."""
+    a, b, c = NEWTON_SCHULZ
+    is_tall = G.shape[1] > G.shape[2]
+    X = G.mT if is_tall else G
+    X = X / (X.norm(dim=(1, 2), keepdim=True) + 1e-7)
+    for _ in range(ROUNDS):
+        A = X @ X.mT
+        X = a * X + torch.baddbmm(A, A, A, beta=b, alpha=c) @ X
+    return X.mT if is_tall else X
+
+
+def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
+    """The trained matrices inside the blocks of every stack; adapters are not among them.
+
+    Both factors of an adapter B A start small or at zero: steps of one size in every direction, as Muon takes
+    them, would mostly follow noise.
+    """
+    blocks = [block for stack in model.modules() if isinstance(stack, Stack) for block in stack.blocks]
+    adapters = adapters_of(model)
+    return [
+        weight
+        for block in blocks
+        for weight in block.parameters()
+        if weight.ndim == 2 and weight.requires_grad and id(weight) not in adapters
+    ]
+
+
+def rate_shares(model: nn.Module, decay: float) -> dict[int, float]:
+    """The rate of each weight, by its id, as a share of the largest: decay^(blocks above it), 1 above them all.
+
+    Embeddings have all blocks of their stack above them. So the parts nearest to the text, which serve every
+    task, change least (Howard and Ruder, ULMFiT, 2018).
+    """
+    shares = {id(weight): 1.0 for weight in model.parameters()}
+    for stack in (module for module in model.modules() if isinstance(module, Stack)):
+        count = len(stack.blocks)
+        for part in (stack.tokens, stack.types, stack.positions, stack.embedding_norm):
+            shares |= {id(weight): decay**count for weight in part.parameters()} if part is not None else {}
+        for i, block in enumerate(stack.blocks):
+            shares |= {id(weight): decay ** (count - 1 - i) for weight in block.parameters()}
+    return shares
+
+
+def make_optimizers(model: nn.Module, training: TrainingConfig) -> list[Optimizer]:
+    """The optimizers of a model; every trained weight is in exactly one group of one of them."""
+    matrices = hidden_matrices(model) if training.optimizer == "muon" else []
+    in_muon = {id(weight) for weight in matrices}
+    rest = [weight for weight in model.parameters() if weight.requires_grad and id(weight) not in in_muon]
+    decaying = [weight for weight in rest if weight.ndim >= 2]
+    others = [weight for weight in rest if weight.ndim < 2]
+    shares = rate_shares(model, training.layer_decay)
+    optimizers: list[Optimizer] = []
+    if matrices:
+        groups = by_rate(matrices, shares, training.matrix_rate, training.weight_decay)
+        optimizers.append(Muon(groups, training.matrix_rate, training.momentum, training.weight_decay))
+    if rest:
+        optimizers.append(
+            AdamW(
+                by_rate(decaying, shares, training.learning_rate, training.weight_decay)
+                + by_rate(others, shares, training.learning_rate, 0.0),
+                lr=training.learning_rate,
+                betas=training.betas,
+                eps=training.epsilon,
+                fused=True,
+            )
+        )
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["largest_rate"] = group["lr"]
+    return optimizers
+
+
+def by_rate(
+    weights: list[nn.Parameter], shares: dict[int, float], rate: float, decay: float
+) -> list[dict[str, Any]]:
+    """Weights in groups of one rate."""
+    rates: dict[float, list[nn.Parameter]] = {}
+    for weight in weights:
+        rates.setdefault(rate * shares[id(weight)], []).append(weight)
+    return [{"params": group, "lr": lr, "weight_decay": decay} for lr, group in rates.items()]
+
+
+def set_rate(optimizers: list[Optimizer], share: float) -> None:
+    """Sets every group to a share of its largest rate."""
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = group["largest_rate"] * share

@@ -1,0 +1,198 @@
+"""llama.cpp itself runs what `export` writes: the same ids for two hundred hard lines, the same logits, the same text.
+
+`llama-cpp-python` is compiled for many minutes when it is installed, so that set-up omits it:
+pip install -c constraints.txt llama-cpp-python
+"""
+
+import unicodedata
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers as hf
+
+import clearhead
+from clearhead import model_folder
+from clearhead.config.tokenizer import TokenizerConfig
+from clearhead.exchange.exporting_gguf import export_gguf
+from clearhead.exchange.importing import import_model
+from clearhead.exchange.weights.write_gguf import NumberType
+from clearhead.model_folder import Bundle
+from clearhead.models.inputs import Inputs
+from clearhead.text.tokenizers.tokenizer import Tokenizer
+from clearhead.training.recipes.suggest import recipe_for
+from tests.exchange.test_exporting import made_here, randomised
+from tests.exchange.test_exporting_gguf import OURS, document_of
+from tests.exchange.tiny import llama, random
+from tests.exchange.torture import lines
+
+llama_cpp = pytest.importorskip(
+    "llama_cpp", reason="llama-cpp-python is not installed, so that nothing proves GGUF files here"
+)
+PROMPTS = [
+    "The river",
+    "It was",
+    "She said: don't",
+    "12 boats",
+    "¿Qué?",
+    "A",
+    "the the the",
+    "\n",
+    "In 1999, ",
+    "over",
+]
+
+
+FLOAT32 = 0  # of keys and values in its cache, which by default have half the bits
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """The file, opened by llama.cpp."""
+    settings = {"n_ctx": 64, "n_threads": 1, "verbose": False, "logits_all": True}
+    with closing(llama_cpp.Llama(str(path), **settings, type_k=FLOAT32, type_v=FLOAT32)) as model:
+        yield model
+
+
+def logits(model: Any, ids: list[int]) -> torch.Tensor:
+    """The logits of llama.cpp for every position."""
+    model.reset()
+    model.eval(ids)
+    return torch.from_numpy(np.array(model.scores[: len(ids)]))
+
+
+def greedy(model: Any, ids: list[int], count: int) -> list[int]:
+    """The tokens that llama.cpp writes when it always takes the likeliest, until the end token."""
+    model.reset()
+    written: list[int] = []
+    for token in model.generate(ids, temp=0.0):
+        written.append(token)
+        if len(written) == count or token == model.token_eos():
+            break
+    return written
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A text with a pattern that a small model learns in seconds."""
+    path = tmp_path_factory.mktemp("book") / "book.txt"
+    nouns, verbs = ["river", "boat", "girl", "dog", "bridge", "old man"], ["saw", "crossed", "loved", "left"]
+    rows = [
+        f"The {a} {verb} the {b}, and in {1900 + i} it's over: “¿Qué?” — naïve, isn't it?"
+        for i, (a, b) in enumerate((a, b) for a in nouns for b in nouns)
+        for verb in verbs
+    ]
+    path.write_text("\n".join(rows), encoding="utf-8")
+    return path
+
+
+TRAINED: dict[str, dict[str, Any]] = {"as train makes it": {}, "swiglu": {"model.feedforward": "swiglu"}}
+
+
+@pytest.fixture(scope="module", params=TRAINED)
+def trained(request: pytest.FixtureRequest, book: Path) -> Path:
+    """A language model trained here without a recipe."""
+    own = {"training.steps": 40, "training.threads": 1, "model.d": 64, "tokenizer.kind": "bpe"}
+    stated = {key: str(value) for key, value in (own | TRAINED[request.param]).items()}
+    recipe, _ = recipe_for("language-model", [str(book)], overrides=stated)
+    out = book.parent / f"run-{len(TRAINED[request.param])}"
+    clearhead.train(recipe, out)
+    return out
+
+
+def imported(kind: str, folder: Path) -> Path:
+    """A Llama or a Qwen 3 of `transformers` with a tokenizer of its kind, imported."""
+    document = document_of({"Llama": "llama-bpe", "Qwen3": "qwen2", "Qwen2": "qwen2"}[kind])
+    tokenizer = hf.PreTrainedTokenizerFast(
+        tokenizer_object=hf.convert_slow_tokenizer.Tokenizer.from_str(document)
+    )
+    width: dict[str, Any] = {} if kind == "Qwen2" else {"head_dim": 32}
+    sizes: dict[str, Any] = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "intermediate_size": 96,
+    }
+    random(llama(kind, **sizes, **width)).save_pretrained(folder / "theirs")
+    tokenizer.save_pretrained(folder / "theirs")
+    import_model(folder / "theirs", folder / "ours")
+    return folder / "ours"
+
+
+def assert_same_tokens(folder: Path, path: Path, count: int = 40) -> None:
+    model = clearhead.load(folder)
+    with opened(path) as theirs:
+        for prompt in PROMPTS:
+            ours = model.generate(prompt, max_tokens=count, temperature=0.0).tokens
+            assert greedy(theirs, model.generator.prompt(prompt).ids, count) == ours, prompt
+
+
+@pytest.mark.slow
+def test_a_model_trained_here_writes_the_same_text(trained: Path, tmp_path: Path) -> None:
+    export_gguf(trained, tmp_path / "x.gguf", "float32")
+    assert_same_tokens(trained, tmp_path / "x.gguf")
+    model = clearhead.load(trained)
+    with opened(tmp_path / "x.gguf") as theirs:
+        for prompt in PROMPTS:
+            assert theirs.tokenize(prompt.encode()) == model.generator.prompt(prompt).ids
+            got = b"".join(
+                theirs.detokenize([token]) for token in greedy(theirs, theirs.tokenize(prompt.encode()), 40)
+            )
+            expected = model.generate(prompt, max_tokens=40, temperature=0.0).text
+            assert got.decode(errors="replace") == expected
+            completed = theirs(prompt, max_tokens=40, temperature=0.0)["choices"][0]["text"]
+            assert completed == expected.rstrip("\ufffd")  # without half a character at the end
+
+
+@pytest.mark.parametrize("kind", ["Llama", "Qwen2", "Qwen3"])
+def test_an_imported_model_writes_the_same_tokens(kind: str, tmp_path: Path) -> None:
+    folder = imported(kind, tmp_path)
+    export_gguf(folder, tmp_path / "x.gguf")
+    assert_same_tokens(folder, tmp_path / "x.gguf")
+    source = hf.AutoTokenizer.from_pretrained(tmp_path / "theirs")
+    with opened(tmp_path / "x.gguf") as theirs:
+        for prompt in PROMPTS:
+            assert theirs.tokenize(prompt.encode()) == source(prompt)["input_ids"]
+
+
+TOKENIZERS = ["bpe", "byte", "gpt2", "qwen2", "llama-bpe", "smaug-bpe"]
+
+
+@pytest.mark.parametrize("style", TOKENIZERS)
+def test_two_hundred_hard_lines_have_the_same_ids(style: str, tmp_path: Path) -> None:
+    if style in ("bpe", "byte"):
+        config = TokenizerConfig.model_validate({"kind": style, "vocabulary": 900, "normalization": "none"})
+        tokenizer = Tokenizer.train(lines() * 3, config)
+    else:
+        tokenizer = Tokenizer(document_of(style))
+    model = randomised(made_here({"vocabulary": tokenizer.size, "feedforward": "swiglu"}))
+    model_folder.save(tmp_path / "ours", Bundle(model, tokenizer))
+    export_gguf(tmp_path / "ours", tmp_path / "x.gguf")
+    assert len(lines()) == 200
+    with opened(tmp_path / "x.gguf") as theirs:
+        for line in lines():
+            text = unicodedata.normalize("NFC", line) if style == "qwen2" else line
+            ids = tokenizer.encode(text)
+            assert theirs.tokenize(text.encode(), add_bos=False, special=False) == ids, line
+            if len(line) < 200:  # their Python decodes at most 32 bytes per token
+                assert b"".join(theirs.detokenize([token]) for token in ids) == text.encode(), line
+
+
+@pytest.mark.parametrize(("kind", "most"), [("float32", 1e-4), ("float16", 0.02), ("q8_0", 0.2)])
+@pytest.mark.parametrize("name", OURS)
+def test_the_logits_are_the_same(name: str, kind: NumberType, most: float, tmp_path: Path) -> None:
+    tokenizer = Tokenizer.train(lines(), TokenizerConfig(vocabulary=300))
+    sizes = {"d": 64, "vocabulary": tokenizer.size}
+    model_folder.save(tmp_path / "ours", Bundle(randomised(made_here(OURS[name][1] | sizes)), tokenizer))
+    export_gguf(tmp_path / "ours", tmp_path / "x.gguf", kind)
+    ids = tokenizer.encode(lines()[1])[:32]
+    with torch.no_grad():
+        ours = model_folder.load(tmp_path / "ours").module(Inputs(torch.tensor([ids])))[0]
+    with opened(tmp_path / "x.gguf") as theirs:
+        gap = (logits(theirs, ids) - ours).abs().max()
+    most = max(most, 0.005) if "GPT" in name else most  # its gelu is a table of float16
+    assert gap <= most * float(ours.abs().max())

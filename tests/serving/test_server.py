@@ -1,0 +1,115 @@
+"""The server of an app: how many connections it takes, how long idle ones stay, and that it is quiet about them."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
+
+from clearhead.serving import server as serving
+
+REQUEST = b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+FEW_HANDLES = """
+import resource
+import clearhead.serving.server as serving
+from starlette.responses import PlainTextResponse
+
+serving.IDLE_SECONDS = 1.0
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+with serving.BoundedListener(serving.most_connections()) as listener:
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    print(listener.getsockname()[1], flush=True)
+    serving.server_for(PlainTextResponse("here")).run(sockets=[listener])
+"""
+
+
+async def slow_app(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers after a second."""
+    await asyncio.sleep(1.0)
+    await PlainTextResponse("here")(scope, receive, send)
+
+
+@contextmanager
+def served(most: int) -> Iterator[int]:
+    """The port of a server in a thread."""
+    with serving.BoundedListener(most) as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        server = serving.server_for(slow_app)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        yield port
+        server.should_exit = True
+        thread.join(10)
+
+
+def connected(port: int) -> socket.socket:
+    """A connection that has sent nothing."""
+    return socket.create_connection(("127.0.0.1", port), timeout=30)
+
+
+def reply(connection: socket.socket) -> bytes:
+    """The first bytes that a connection receives; none if it is closed."""
+    try:
+        return connection.recv(4096)
+    except ConnectionResetError:
+        return b""
+
+
+def test_connections_over_the_limit_are_closed_and_leave_room_when_others_end() -> None:
+    with served(most=3) as port:
+        first = [connected(port) for _ in range(3)]
+        with closing(connected(port)) as refused:
+            assert reply(refused) == b""
+        first[0].sendall(REQUEST)
+        assert reply(first[0]).startswith(b"HTTP/1.1 200")
+        for connection in first:
+            connection.close()
+        time.sleep(0.3)
+        with closing(connected(port)) as late:
+            late.sendall(REQUEST)
+            assert reply(late).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("sent", [b"", REQUEST[:20]], ids=["nothing", "half a request"])
+def test_a_connection_without_a_request_is_closed(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    monkeypatch.setattr(serving, "IDLE_SECONDS", 0.2)
+    with served(most=3) as port, closing(connected(port)) as idle:
+        idle.sendall(sent)
+        assert reply(idle) == b""
+
+
+def test_a_connection_that_waits_for_its_answer_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "IDLE_SECONDS", 0.2)
+    with served(most=3) as port, closing(connected(port)) as busy:
+        busy.sendall(REQUEST)
+        assert reply(busy).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="file handles are counted in /dev/fd")
+def test_many_idle_connections_on_few_file_handles_are_no_reason_to_log() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", FEW_HANDLES], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout is not None
+        port = int(run.stdout.readline())
+        idle = [connected(port) for _ in range(400)]
+        time.sleep(2.5)
+        with closing(connected(port)) as honest:
+            honest.sendall(REQUEST)
+            assert reply(honest).startswith(b"HTTP/1.1 200")
+        run.terminate()
+        _, said = run.communicate(timeout=30)
+    for connection in idle:
+        connection.close()
+    assert said == ""
