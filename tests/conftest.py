@@ -46,6 +46,17 @@ def _load_unknown() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _few_trial_steps() -> Iterator[None]:
+    """Let plans take the fewest trial steps: how steady they were matters to few tests, which ask for more."""
+    from clearhead.training.run import trial_steps
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trial_steps, "STEADY", float("inf"))
+        patch.setattr(trial_steps, "LEAST_MEASURED", 0.0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _no_network() -> Iterator[None]:
     """Refuse every connection that leaves this machine."""
     connect = socket.socket.connect

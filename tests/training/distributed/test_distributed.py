@@ -289,7 +289,7 @@ def test_adapters_and_the_new_head_are_all_that_two_ranks_keep(parallel: str, fo
     assert any(name.endswith(".A") for name in names)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_killed_in_a_save_every_checkpoint_is_whole_and_three_end_what_two_began(
     found: dict[str, Any], straight: dict[str, list[float]], tmp_path: Path
 ) -> None:
@@ -376,7 +376,7 @@ with process_group():
 """
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_machines_may_have_different_numbers_of_processes_and_wait_for_days(tmp_path: Path) -> None:
     place = tmp_path / "meeting.py"
     place.write_text(MEETING)

@@ -28,7 +28,7 @@ def test_every_shipped_recipe_trains(name: str, tmp_path: Path, monkeypatch: pyt
         play = "".join(f"KING {part}:\nSpeak {k}, and be brief.\n\n" for k in range(120))
         Path(f"shakespeare-{part}.txt").write_text(play, encoding="utf-8")
     little = {"training.steps": "2", "training.minutes": "none", "training.epochs": "none"}
-    little |= {"training.evaluate_every": "none", "training.samples": "1"}
+    little |= {"training.evaluate_every": "none", "training.samples": "1", "training.batch_tokens": "1024"}
     if RunConfig.read(name).data.is_builtin:
         little |= {"data.count": "100", "data.validation": "0.1", "data.test": "0.1"}
     if name == "python-lm":

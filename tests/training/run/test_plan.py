@@ -35,7 +35,7 @@ from clearhead.training.run.plan import (
 )
 from clearhead.training.run.requirements import check_size, free_in_container
 from clearhead.training.run.run import make_run
-from clearhead.training.run.trial_steps import take_trial_steps
+from clearhead.training.run.trial_steps import LEAST_MEASURED, STEADY, take_trial_steps
 from tests.training.trainers import TASKS, configured
 
 GB = 10**9
@@ -158,7 +158,7 @@ from clearhead.data.batching.batches import Position
 from clearhead.data.prepare import prepare
 from clearhead.models.build import build
 from clearhead.training.run.plan import model_config
-from clearhead.training.run.trial_steps import take_trial_steps
+from clearhead.training.run.trial_steps import LEAST_MEASURED, STEADY, take_trial_steps
 from clearhead.training.loop.trainer import Trainer
 
 config = RunConfig(**json.loads(sys.argv[1]))
@@ -344,7 +344,11 @@ def test_a_decoder_that_classifies_reads_its_last_token(tmp_path: Path) -> None:
         ([0.1, *[0.01, 0.014] * 30], True),  # many that scatter
     ],
 )
-def test_trial_steps_are_repeated_until_they_are_steady(times: list[float], enough: bool) -> None:
+def test_trial_steps_are_repeated_until_they_are_steady(
+    times: list[float], enough: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_steps, "STEADY", STEADY)
+    monkeypatch.setattr(trial_steps, "LEAST_MEASURED", LEAST_MEASURED)
     assert trial_steps.is_enough(times) is enough
 
 
