@@ -4,13 +4,16 @@ The ids of a tokenizer's special tokens enter; the frame of each column of a tas
 evaluation and decoding frame by these same rules:
 
     language model       begin text end begin text end …
+    prompt               begin text
     classifier, masked   begin text end
     source               begin source end
     target               begin target end, of which the decoder is given all but the last and predicts all
                          but the first
 
-Where a tokenizer of another project lacks a role, the nearest one takes its place: a separator for the end
-(BERT), the padding for the beginning of a target (Marian, T5), the end for the beginning of a text (GPT-2).
+A tokenizer of another project states in its own file what it puts around a text; prompts and inputs are framed by
+that. Where it puts nothing before a text (GPT-2, SmolLM), documents of a language model have one token between them.
+Where it lacks a role, the nearest one takes its place: a separator for the end (BERT), the padding for the beginning
+of a target (Marian, T5), the end for the beginning of a text (GPT-2).
 """
 
 from collections.abc import Sequence
@@ -37,8 +40,11 @@ class Frame:
 
 def document_frame(specials: Specials) -> Frame:
     """The frame of a language model's document: begin and end, or the one that exists."""
-    begin = _first(specials.begin, specials.end, specials.separator)
     end = _first(specials.end, specials.separator)
+    begin = _first(specials.begin, end)
+    if specials.framing is not None:
+        before, _ = specials.framing
+        begin = _first(*before) if before else _first(end, begin)
     if begin is None:
         raise TokenizerError(
             "The tokenizer has neither a beginning nor an end token, so packed documents would run into "
@@ -47,8 +53,15 @@ def document_frame(specials: Specials) -> Frame:
     return Frame((begin,), () if end is None or end == begin else (end,))
 
 
+def prompt_frame(specials: Specials) -> Frame:
+    """The frame of a text that a language model continues: nothing follows it."""
+    return Frame(document_frame(specials).before if specials.framing is None else specials.framing[0])
+
+
 def input_frame(specials: Specials) -> Frame:
     """The frame of what an encoder reads: begin and end, as far as such tokens exist."""
+    if specials.framing is not None:
+        return Frame(*specials.framing)
     end = _first(specials.end, specials.separator)
     return Frame(_tuple(specials.begin), _tuple(end))
 

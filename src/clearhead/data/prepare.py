@@ -17,7 +17,7 @@ from clearhead.data.audit import Audit, audit
 from clearhead.data.batching.batches import Batches, Collate
 from clearhead.data.batching.collate import Answers, LabelledTexts, Masked, Pairs, Windows
 from clearhead.data.batching.plans import BatchPlan, Bucketed, Even, Lengths
-from clearhead.data.frames import Frame, document_frame, input_frame, target_frame
+from clearhead.data.frames import document_frame, input_frame, prompt_frame, target_frame
 from clearhead.data.order import Integers
 from clearhead.data.progress import ProgressListener, ignore_progress
 from clearhead.data.shards.encoding import Rules, Side
@@ -69,7 +69,7 @@ def holds_conversations(run: RunConfig, reader: ExampleReader) -> bool:
 
 def conversation_side(tokenizer: Tokenizer) -> tuple[Side, ...]:
     """The one column of conversations, whose answers have their own end tokens."""
-    return (Side(CONVERSATION, tokenizer, Frame(document_frame(tokenizer.specials).before)),)
+    return (Side(CONVERSATION, tokenizer, prompt_frame(tokenizer.specials)),)
 
 
 def sides_of(objective: Objective, tokenizers: Tokenizers) -> tuple[Side, ...]:

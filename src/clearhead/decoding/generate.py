@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from clearhead.config.decoding import BEAM_OF_TRANSLATE, TEMPERATURE_OF_GENERATE, DecodingConfig
-from clearhead.data.frames import document_frame, input_frame, target_frame
+from clearhead.data.frames import document_frame, input_frame, prompt_frame, target_frame
 from clearhead.decoding.engine import Draft, Engine, Stepper, Token
 from clearhead.decoding.lengths import LengthLimit
 from clearhead.decoding.search import Hypothesis, Stops, beam_search
@@ -78,9 +78,10 @@ class Generator:
         self.source_tokenizer = bundle.source_tokenizer or self.tokenizer
         self.translates = module.translates
         self.lengths = LengthLimit(bundle.config)
-        frame = target_frame if self.translates else document_frame
-        self.frame = frame(self.tokenizer.specials)
-        self.end = self.frame.after or self.frame.before
+        specials = self.tokenizer.specials
+        frame = (target_frame if self.translates else document_frame)(specials)
+        self.frame = frame if self.translates else prompt_frame(specials)
+        self.start, self.end = frame.before, frame.after or frame.before
 
     def settle(self, settings: DecodingConfig) -> DecodingConfig:
         """The settings with what was left open decided: a language model draws, a translator searches."""
@@ -101,8 +102,9 @@ class Generator:
         """
         if not self.translates:
             ids = encode_prompt(self.tokenizer, text)
-            # Room for one new token at least.
-            return Prompt([*self.frame.before, *self.fitting(ids, len(self.frame.before) + 1, "prompt")])
+            # Room for one new token at least; what has no beginning starts as a document does.
+            ids = [*self.frame.before, *self.fitting(ids, len(self.frame) + 1, "prompt")]
+            return Prompt(ids or list(self.start))
         ids = self.source_tokenizer.encode(text)
         frame = input_frame(self.source_tokenizer.specials)
         is_long = self.lengths.is_unlearned(len(ids) + len(frame))

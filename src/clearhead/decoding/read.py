@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from clearhead.data.frames import Frame, document_frame, input_frame
+from clearhead.data.frames import input_frame, prompt_frame
 from clearhead.decoding.engine import pad
 from clearhead.decoding.generate import tokenizer_of
 from clearhead.decoding.lengths import LengthLimit
@@ -48,9 +48,10 @@ class Reader:
         self.tokenizer = tokenizer_of(bundle.source_tokenizer or bundle.tokenizer)
         self.lengths = LengthLimit(self.config)
         specials = self.tokenizer.specials
-        self.frame = input_frame(specials)
-        if self.config.shape == "decoder" and self.config.head != "classifier":
-            self.frame = Frame(document_frame(specials).before)  # it has not learned what follows an end
+        is_prompt = self.config.shape == "decoder" and self.config.head != "classifier"
+        if specials.framing is not None and self.config.head == "none":
+            is_prompt = False  # a model of vectors, whose tokenizer may have an end at which they are read
+        self.frame = (prompt_frame if is_prompt else input_frame)(specials)
         self.temperature = 1.0 if bundle.calibration is None else bundle.calibration.temperature
         self.labels = bundle.labels or [str(label) for label in range(self.config.classes or 0)]
 

@@ -31,8 +31,10 @@ FACTORS = "rope_freqs.weight"  # divisors of the rotary frequencies
 LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}  # GGUF files state neither
 
 
-def from_gguf(path: Path) -> tuple[dict[str, Any], dict[str, StoredTensor], Tokenizer | None]:
-    """Config and weights under Hugging Face's names, and the tokenizer if its kind is supported."""
+def from_gguf(
+    path: Path, has_tokenizer: bool = True
+) -> tuple[dict[str, Any], dict[str, StoredTensor], Tokenizer | None]:
+    """Config and weights under Hugging Face's names, and the tokenizer if it is wanted and exists."""
     metadata, tensors = read_gguf(path)
     architecture = metadata.get("general.architecture")
     if not isinstance(architecture, str) or architecture not in ARCHITECTURES:
@@ -52,7 +54,7 @@ def from_gguf(path: Path) -> tuple[dict[str, Any], dict[str, StoredTensor], Toke
             stored = reordered(stored, pairs_to_halves(config[h]))
         weights[names.hf_name(name)] = transposed(stored) if part in names.transposed else stored
     with explained(f"The tokenizer of {path} cannot be read"):
-        return config, weights, read_gguf_tokenizer(metadata)
+        return config, weights, read_gguf_tokenizer(metadata) if has_tokenizer else None
 
 
 def config_of(path: Path, metadata: Mapping[str, Any], tensors: Mapping[str, StoredTensor]) -> dict[str, Any]:

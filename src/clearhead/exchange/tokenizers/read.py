@@ -2,7 +2,7 @@
 
 A `tokenizer.json` is used as it is; if there is none, one is made from the vocabulary files. The begin and end tokens
 are those that the tokenizer adds itself; for a language model, whose tokenizer often adds none, they come from
-`tokenizer_config.json`.
+`tokenizer_config.json`. Its post-processor always says what is put around a text, be it nothing.
 """
 
 import json
@@ -24,7 +24,7 @@ from clearhead.exchange.tokenizers.read_vocabulary import (
     spelling,
 )
 from clearhead.text.tokenizers.file import explained, read_text
-from clearhead.text.tokenizers.roles import Document, find_roles, state_roles
+from clearhead.text.tokenizers.roles import Document, find_framing, find_roles, framing_processor, state_roles
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 TOKENIZER = "tokenizer.json"
@@ -40,6 +40,7 @@ KEYS = {
 }
 KEYS_OF_DECODERS = KEYS | {"begin": ("bos_token",), "end": ("eos_token",)}
 ENDS = ("begin", "end")
+FLAGS = {"bos_token": "add_bos_token", "eos_token": "add_eos_token"}  # whether each is put around a text
 SAMPLE = "a"
 Pair = tuple[Tokenizer | None, Tokenizer | None]
 
@@ -81,15 +82,36 @@ def with_stated_roles(text: str, settings: Mapping[str, Any], ours: ModelConfig)
         document: Document = json.loads(text)
         if any(token.get("roles") for token in document.get("added_tokens") or []):
             return Tokenizer(text, TOKENIZER)
-        library = Library.from_str(text)
+        text = with_framing(text, settings)
+        document, library = json.loads(text), Library.from_str(text)
         keys = KEYS_OF_DECODERS if ours.shape == "decoder" else KEYS
         named = {role: first_known(names, settings, library) for role, names in keys.items()}
         stated = {role: name for role, name in named.items() if name is not None}
         roles = find_roles(document) | stated
+        if "bos_token" in settings and settings["bos_token"] is None and ours.shape == "decoder":
+            roles.pop("begin", None)  # it is only named like one
         if ours.shape != "decoder":
             ends = added_ends(library) or only_ends(stated) or only_ends(roles)
             roles = {role: name for role, name in roles.items() if role not in ENDS} | ends
         return with_roles(text, roles)
+
+
+def with_framing(text: str, settings: Mapping[str, Any]) -> str:
+    """The same `tokenizer.json`, in which the post-processor says what `transformers` puts around a text.
+
+    That is what the settings say if they say anything, else what the file has, which may be nothing.
+    """
+    document: Document = json.loads(text)
+    stated, library = find_framing(document.get("post_processor")), Library.from_str(text)
+    names: dict[str, str | None] = {}
+    if any(flag in settings for flag in FLAGS.values()):
+        names = {key: first_known((key,), settings, library) for key, flag in FLAGS.items() if settings.get(flag)}
+    elif stated is not None:
+        return text
+    before, after = ({name: int(library.token_to_id(name))} if (name := names.get(key)) else {} for key in FLAGS)
+    if (tuple(before.values()), tuple(after.values())) == stated:
+        return text
+    return json.dumps(document | {"post_processor": framing_processor(before, after)}, ensure_ascii=False)
 
 
 def with_roles(text: str, roles: Mapping[str, str]) -> Tokenizer:

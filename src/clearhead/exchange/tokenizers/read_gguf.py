@@ -1,12 +1,17 @@
-"""Reads the tokenizer of a GGUF file: its metadata enters, a tokenizer leaves if its kind is supported."""
+"""Reads the tokenizer of a GGUF file: its metadata enters, a tokenizer leaves.
+
+llama.cpp normalises no text, so the tokenizer does not either.
+"""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
-from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, decoders, models
 from tokenizers import Tokenizer as Library
 
+from clearhead.errors import TokenizerError
+from clearhead.exchange.tokenizers.gguf_splits import LIKE_LLAMA_3, find_splits, pre_tokenizer_of
 from clearhead.exchange.tokenizers.read_sentencepiece import (
     BPE,
     CONTROL,
@@ -16,46 +21,35 @@ from clearhead.exchange.tokenizers.read_sentencepiece import (
     SentencePieceModel,
     build_library,
 )
-from clearhead.exchange.tokenizers.read_vocabulary import set_template
-from clearhead.text.tokenizers.fast import GPT4, QWEN
-from clearhead.text.tokenizers.roles import find_roles, state_roles
+from clearhead.text.tokenizers.roles import find_roles, framing_processor, state_roles
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 
-# The regex that splits words before byte-level BPE, by llama.cpp's name for it; None is GPT-2's.
-PATTERNS: dict[str, str | None] = {
-    "default": None,
-    "gpt-2": None,
-    "llama-bpe": GPT4,
-    "llama3": GPT4,
-    "llama-v3": GPT4,
-    "smaug-bpe": GPT4,
-    "qwen2": QWEN,
-}
-WITHOUT_MERGES = (
-    "llama-bpe",
-    "llama3",
-    "llama-v3",
-)  # a word that is a token stays whole, whatever the merges are
+KEYS = {"begin": "bos", "end": "eos", "padding": "padding", "unknown": "unknown"}
 
 
 def read_gguf_tokenizer(metadata: Mapping[str, Any]) -> Tokenizer | None:
-    """The tokenizer in the metadata, or None if its kind is unsupported."""
+    """The tokenizer in the metadata; None if it has none, and refused if its kind is unsupported."""
     kind, tokens = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.tokens")
-    if not isinstance(tokens, list) or kind not in ("llama", "gpt2"):
+    if kind in (None, "none", "no_vocab") or not isinstance(tokens, list):
         return None
     kinds = metadata.get("tokenizer.ggml.token_type") or [1] * len(tokens)
-    library = (
-        from_scores(metadata, tokens, kinds) if kind == "llama" else from_merges(metadata, tokens, kinds)
-    )
-    if library is None:
-        return None
-    keys = {"begin": "bos", "end": "eos", "padding": "padding", "unknown": "unknown"}
-    ids = {role: metadata.get(f"tokenizer.ggml.{key}_token_id") for role, key in keys.items()}
+    name = metadata.get("tokenizer.ggml.pre", "default")
+    if kind == "llama":
+        library = from_scores(metadata, tokens, kinds)
+    elif kind == "gpt2":
+        library = from_merges(metadata, tokens, kinds, name)
+    else:
+        raise TokenizerError(
+            f"it is of the kind {kind!r:.60}; llama (SentencePiece) and gpt2 (byte-level BPE) are supported.\n"
+            "Import the model's folder of safetensors, or this file with --no-tokenizer"
+        )
+    ids = {role: metadata.get(f"tokenizer.ggml.{key}_token_id") for role, key in KEYS.items()}
     names = {role: tokens[n] for role, n in ids.items() if type(n) is int and 0 <= n < len(tokens)}
     library.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in names.values()])
-    if "begin" in names and metadata.get("tokenizer.ggml.add_bos_token", kind == "llama"):
-        set_template(library, names["begin"], None)
-    document = json.loads(library.to_str())
+    flags = {"begin": kind == "llama" or name in LIKE_LLAMA_3, "end": False}
+    added = {role: metadata.get(f"tokenizer.ggml.add_{KEYS[role]}_token", flags[role]) for role in flags}
+    before, after = ({names[role]: ids[role]} if added[role] and role in names else {} for role in flags)
+    document = json.loads(library.to_str()) | {"post_processor": framing_processor(before, after)}
     return Tokenizer(json.dumps(state_roles(document, find_roles(document) | names), ensure_ascii=False))
 
 
@@ -69,24 +63,14 @@ def from_scores(metadata: Mapping[str, Any], tokens: list[str], kinds: list[int]
     )
 
 
-def from_merges(metadata: Mapping[str, Any], tokens: list[str], kinds: list[int]) -> Library | None:
-    """Byte-level BPE, from tokens and merges."""
-    name = metadata.get("tokenizer.ggml.pre", "default")
-    if name not in PATTERNS:
-        return None
+def from_merges(metadata: Mapping[str, Any], tokens: list[str], kinds: list[int], name: object) -> Library:
+    """Byte-level BPE, from tokens and merges, after the split of this name."""
+    splits = find_splits(name)
     known = {token: number for number, token in enumerate(tokens)}
     pairs = (tuple(merge.split(" ", 1)) for merge in metadata["tokenizer.ggml.merges"])
     merges = [pair for pair in pairs if "".join(pair) in known]  # llama.cpp ignores others
-    library = Library(models.BPE(known, merges, ignore_merges=name in WITHOUT_MERGES))
-    pattern = PATTERNS[name]
-    level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pattern is None)
-    if name == "qwen2":
-        library.normalizer = normalizers.NFC()
-    library.pre_tokenizer = (
-        level
-        if pattern is None
-        else pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(pattern), "isolated"), level])
-    )
+    library = Library(models.BPE(known, merges, ignore_merges=name in LIKE_LLAMA_3))
+    library.pre_tokenizer = pre_tokenizer_of(splits)
     library.decoder = decoders.ByteLevel()
     for token, kind in zip(tokens, kinds, strict=True):
         if kind in (CONTROL, UNKNOWN, USER):

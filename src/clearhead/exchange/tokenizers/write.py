@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.config.model import ModelConfig
-from clearhead.data.frames import Frame, document_frame, input_frame, target_frame
+from clearhead.data.frames import input_frame, prompt_frame, target_frame
 from clearhead.exchange.hf_folder import write_json
 from clearhead.exchange.tokenizers.chat_template import chat_template
 from clearhead.exchange.tokenizers.read import TOKENIZER
 from clearhead.exchange.tokenizers.read_vocabulary import SETTINGS
 from clearhead.text.tokenizers.fast import QWEN
+from clearhead.text.tokenizers.roles import framing_processor
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 # The keys of `tokenizer_config.json` for the roles of special tokens: in every model, in those that generate, and
@@ -53,25 +54,9 @@ def template(tokenizer: Tokenizer, config: ModelConfig) -> dict[str, Any] | None
     if specials.begin is specials.end is specials.separator is None:
         return None
     is_prompt = config.shape == "decoder" and config.head != "classifier"
-    frame = Frame(document_frame(specials).before) if is_prompt else input_frame(specials)
-    before, after = frame.before, frame.after
-    names = {number: str(tokenizer.spelling(number)) for number in (*before, *after)}
-
-    def special(number: int, side: int) -> dict[str, Any]:
-        return {"SpecialToken": {"id": names[number], "type_id": side}}
-
-    def text(name: str, side: int) -> dict[str, Any]:
-        return {"Sequence": {"id": name, "type_id": side}}
-
-    single = [*(special(n, 0) for n in before), text("A", 0), *(special(n, 0) for n in after)]
-    if not names:
-        return None
-    return {
-        "type": "TemplateProcessing",
-        "single": single,
-        "pair": [*single, text("B", 1), *(special(n, 1) for n in after)],
-        "special_tokens": {name: {"id": name, "ids": [n], "tokens": [name]} for n, name in names.items()},
-    }
+    frame = (prompt_frame if is_prompt else input_frame)(specials)
+    before, after = ({str(tokenizer.spelling(id)): id for id in ids} for ids in (frame.before, frame.after))
+    return framing_processor(before, after)
 
 
 def special_token_ids(config: ModelConfig, tokenizer: Tokenizer | None) -> dict[str, Any]:

@@ -6,26 +6,18 @@ llama.cpp has byte-level BPE ("gpt2") after one of the splits into words that it
 import json
 from typing import Any
 
-from tokenizers import Tokenizer as Library
-
 from clearhead.config.model import ModelConfig
 from clearhead.errors import TokenizerError
 from clearhead.exchange.tokenizers.chat_template import chat_template
+from clearhead.exchange.tokenizers.gguf_splits import LIKE_LLAMA_3, SPLITS, splits_of
 from clearhead.exchange.tokenizers.read_sentencepiece import CONTROL, NORMAL, UNUSED, USER
 from clearhead.exchange.tokenizers.write import framed_document
 from clearhead.exchange.weights.write_gguf import Value
-from clearhead.text.tokenizers.fast import GPT2, GPT4, QWEN, split_pattern
-from clearhead.text.tokenizers.roles import Document
+from clearhead.text.tokenizers.fast import GPT2
+from clearhead.text.tokenizers.roles import Document, find_framing
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 GGML = "tokenizer.ggml."
-# llama.cpp's names for what splits a text into words; and whether a whole word that is a token needs no merges.
-PRE_TOKENIZERS = {
-    (GPT2, False): "gpt-2",
-    (GPT4, True): "llama-bpe",
-    (GPT4, False): "smaug-bpe",
-    (QWEN, False): "qwen2",
-}
 # No separator: llama-cpp-python would put it after every prompt.
 KEYS_OF_ROLES = {"end": "eos", "padding": "padding", "unknown": "unknown"}
 UNLIKE_BPE = ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback")
@@ -70,18 +62,19 @@ def pre_tokenizer_name(document: Document) -> str:
             f"llama.cpp does not normalise text, but this tokenizer does ({normalizer}).\n"
             "Train with tokenizer.lowercase = false and tokenizer.normalization = 'nfc' or 'none'."
         )
-    words = split_pattern(document.get("pre_tokenizer"))
-    if words == "" and not model["merges"]:  # single bytes are the same after any split
-        words = GPT2
-    name = PRE_TOKENIZERS.get((words or "", bool(model.get("ignore_merges"))))
-    if name is None:
+    splits = splits_of(document.get("pre_tokenizer"))
+    if splits == () and not model["merges"]:  # single bytes are the same after any split
+        splits = (GPT2,)
+    ignores = bool(model.get("ignore_merges"))
+    names = [name for name, theirs in SPLITS.items() if theirs == splits and (name in LIKE_LLAMA_3) == ignores]
+    if not names:
         raise TokenizerError(
             "This tokenizer splits text into words in a way that llama.cpp has no name for: "
             f"{json.dumps(document.get('pre_tokenizer'), ensure_ascii=False):.200}\n"
-            f"It knows those of GPT-2, Llama 3 and Qwen 2. Train with tokenizer.kind = 'bpe', which has GPT-2's, or "
-            "export a folder for transformers."
+            "It knows those of GPT-2, Llama 3, Qwen 2, SmolLM and some others. Train with tokenizer.kind = 'bpe', which "
+            "has GPT-2's, or export a folder for transformers."
         )
-    return name
+    return names[0]
 
 
 def tokens_of(tokenizer: Tokenizer, vocabulary: int) -> tuple[list[str], list[int]]:
@@ -100,14 +93,11 @@ def tokens_of(tokenizer: Tokenizer, vocabulary: int) -> tuple[list[str], list[in
 
 def frame_keys(tokenizer: Tokenizer, config: ModelConfig) -> dict[str, Value]:
     """Which special tokens llama.cpp puts around a text: the same that `transformers` would."""
-    library = Library.from_str(json.dumps(framed_document(tokenizer, config)))
-    bare, framed = (library.encode("a", add_special_tokens=special).ids for special in (False, True))
-    start = next(at for at in range(len(framed)) if framed[at : at + len(bare)] == bare)
-    before, after = framed[:start], framed[start + len(bare) :]
+    before, after = find_framing(framed_document(tokenizer, config)["post_processor"]) or ((), ())
     specials = tokenizer.specials
-    if len(before) > 1 or after not in ([], [specials.end]):
+    if len(before) > 1 or after not in ((), (specials.end,)):
         raise TokenizerError(
-            f"This tokenizer puts the ids {before} before a text and {after} after it.\n"
+            f"This tokenizer puts the ids {[*before]} before a text and {[*after]} after it.\n"
             "llama.cpp can add one before it, and the end token after it."
         )
     begin = before[0] if before else specials.begin

@@ -3,10 +3,13 @@
 The JSON of a `tokenizer.json` enters; the id of each role leaves. Our own files state the roles beside each
 added token (`"roles": ["begin"]`), a key that other tools ignore. In files of other projects they are
 found in the model (unknown), in the post-processor (what it puts around a text), and by well-known names.
+
+The post-processor also says which ids a file puts before and after every text: its framing. A file without one leaves
+that to the task, as tokenizers do that are trained here.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from clearhead.config.tokenizer import MARKERS
@@ -33,11 +36,12 @@ NAMES = {
 }
 
 Document = dict[str, Any]  # a tokenizer.json, read
+Framing = tuple[tuple[int, ...], tuple[int, ...]]  # the ids before and after a text
 
 
 @dataclass(frozen=True)
 class Specials:
-    """The id of the special token of each role, or None where a tokenizer has none."""
+    """The id of the special token of each role, or None where a tokenizer has none; and the framing of a text."""
 
     begin: int | None = None
     end: int | None = None
@@ -45,11 +49,12 @@ class Specials:
     unknown: int | None = None
     mask: int | None = None
     separator: int | None = None
+    framing: Framing | None = None  # as the file states it; None if it says nothing
 
     @property
     def ids(self) -> frozenset[int]:
-        """All of them."""
-        return frozenset(token for token in asdict(self).values() if token is not None)
+        """The special tokens of all roles."""
+        return frozenset(token for role in SPELLINGS if (token := getattr(self, role)) is not None)
 
 
 def find_roles(document: Document) -> dict[str, str]:
@@ -72,6 +77,48 @@ def find_markers(document: Document) -> dict[str, str]:
     """The spelling of the token before the messages of each role of a conversation, where there are such."""
     added = document.get("added_tokens") or []
     return {token["marker"]: token["content"] for token in added if token.get("marker") in MARKERS}
+
+
+def find_framing(processor: Document | None) -> Framing | None:
+    """The ids that a post-processor puts before and after a text; None if there is no processor."""
+    match (processor or {}).get("type"):
+        case None:
+            return None
+        case "Sequence":
+            parts = [find_framing(part) or ((), ()) for part in processor["processors"]]  # type: ignore[index]
+            before = tuple(id for part in reversed(parts) for id in part[0])
+            return before, tuple(id for part in parts for id in part[1])
+        case "BertProcessing" | "RobertaProcessing":
+            return (processor["cls"][1],), (processor["sep"][1],)  # type: ignore[index]
+        case "TemplateProcessing":
+            assert processor is not None
+            names, ids = list(_pieces(processor["single"])), processor["special_tokens"]
+            at = names.index(None)
+            before, after = (
+                tuple(id for name in part for id in ids[name]["ids"]) for part in (names[:at], names[at + 1 :])
+            )
+            return before, after
+    return (), ()
+
+
+def framing_processor(before: Mapping[str, int], after: Mapping[str, int]) -> Document:
+    """The post-processor that puts these tokens before and after a text, and `after` also after a second one."""
+
+    def special(name: str, side: int) -> Document:
+        return {"SpecialToken": {"id": name, "type_id": side}}
+
+    def text(name: str, side: int) -> Document:
+        return {"Sequence": {"id": name, "type_id": side}}
+
+    single = [*(special(name, 0) for name in before), text("A", 0), *(special(name, 0) for name in after)]
+    return {
+        "type": "TemplateProcessing",
+        "single": single,
+        "pair": [*single, text("B", 1), *(special(name, 1) for name in after)],
+        "special_tokens": {
+            name: {"id": name, "ids": [id], "tokens": [name]} for name, id in {**before, **after}.items()
+        },
+    }
 
 
 def state_roles(document: Document, roles: Mapping[str, str]) -> Document:

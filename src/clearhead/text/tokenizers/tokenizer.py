@@ -24,7 +24,14 @@ from clearhead.text.tokenizers.fast import Encoder, Ids, LibraryEncoder, fastest
 from clearhead.text.tokenizers.file import explained, guard, parse, read_text, write_text
 from clearhead.text.tokenizers.kinds import KINDS, specials
 from clearhead.text.tokenizers.pieces import readable, steps_of
-from clearhead.text.tokenizers.roles import SPELLINGS, Specials, find_markers, find_roles, state_roles
+from clearhead.text.tokenizers.roles import (
+    SPELLINGS,
+    Specials,
+    find_framing,
+    find_markers,
+    find_roles,
+    state_roles,
+)
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +59,9 @@ class Tokenizer:
             self._guarded = guard(parsed, hidden | set(roles.values()))
             self.decoder: dict[str, object] | None = parsed.get("decoder")
             self._steps = steps_of(parsed.get("decoder"))
-        self.specials = Specials(**{role: self._library.token_to_id(name) for role, name in roles.items()})
+            framing = find_framing(parsed.get("post_processor"))
+        ids = {role: self._library.token_to_id(name) for role, name in roles.items()}
+        self.specials = Specials(**ids, framing=framing)
         # The ids that come before the messages of a conversation, by role; others have none.
         numbers = {role: self._library.token_to_id(name) for role, name in find_markers(parsed).items()}
         self.markers = {role: number for role, number in numbers.items() if number is not None}

@@ -16,7 +16,7 @@ from torch import Tensor
 from clearhead.config.decoding import DecodingConfig
 from clearhead.data.batching.batches import Batch
 from clearhead.data.batching.collate import Answers, LabelledTexts, Masked, Pairs, Windows
-from clearhead.data.frames import document_frame, input_frame, target_frame
+from clearhead.data.frames import document_frame, input_frame, prompt_frame, target_frame
 from clearhead.data.prepare import WINDOW
 from clearhead.data.shards.columns import Ids, TokenColumn
 from clearhead.decoding.generate import Generator, tokenizer_of
@@ -125,8 +125,8 @@ class Evaluation:
         if not talks:
             return 0
         joined, counts = encode(self.tokenizer, talks)
-        begin = document_frame(self.tokenizer.specials).before
-        rows = [[*begin, *ids] for ids in np.split(joined, np.cumsum(counts)[:-1])]
+        frame = prompt_frame(self.tokenizer.specials)
+        rows = [frame.wrap(ids.tolist()) for ids in np.split(joined, np.cumsum(counts)[:-1])]
         fits = [row for row, ids in enumerate(rows) if len(ids) - 1 <= (self.config.context or len(ids))]
         column = TokenColumn.of([rows[row] for row in fits])
         answers = Answers(column, marker_of(self.tokenizer, ANSWER), borders_of(self.tokenizer), self.padding)
