@@ -1,5 +1,6 @@
 """`clearhead.load` and `clearhead.train`: a model with its tokenizer, to generate, translate, classify and inspect."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -13,9 +14,12 @@ from clearhead import model_folder
 from clearhead.config.decoding import DecodingConfig
 from clearhead.config.model import ModelConfig
 from clearhead.config.run import RunConfig
+from clearhead.data.chats import messages_of
+from clearhead.decoding.chat import Turn, dropped_note, next_turn
 from clearhead.decoding.generate import Generation, Generator, Piece, tokenizer_of
 from clearhead.decoding.read import Classification, Reader
 from clearhead.errors import InputError
+from clearhead.examples import Message
 from clearhead.inspection.capture import Trace, capture
 from clearhead.model_folder import Bundle
 from clearhead.models.inputs import Inputs
@@ -24,6 +28,8 @@ from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from clearhead.training.reporting.history import LogEntry
+
+log = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 
@@ -81,17 +87,44 @@ class Model:
     def generate(self, prompt: str | Sequence[str], **settings: Any) -> Generation | list[Generation]:
         """Continues a prompt, or each of a list; `settings` are those of `[decoding]`.
 
-        A translator also takes `split_sentences`; if omitted, it splits what is longer than its context.
+        `chat` says whether a prompt is a message to answer; if omitted, it is one for a model that was trained on
+        conversations. A translator also takes `split_sentences`; if omitted, it splits what is longer than its context.
         """
-        split = settings.pop("split_sentences", None)
-        items = prepare_each(prompt, partial(self.generator.prompt, split_sentences=split))
+        how = {key: settings.pop(key, None) for key in ("split_sentences", "chat")}
+        items = prepare_each(prompt, partial(self.generator.prompt, **how))
         best = self.generator.complete(items, DecodingConfig(**settings))
         written = [replace(first, others=others) if others else first for first, *others in best]
         return written[0] if isinstance(prompt, str) else written
 
     def stream(self, prompt: str, **settings: Any) -> Iterator[Piece]:
         """Continues a prompt, piece by piece; a piece never splits a character."""
-        return self.generator.stream(check_text(prompt), DecodingConfig(**settings))
+        prepared = self.generator.prompt(check_text(prompt), chat=settings.pop("chat", None))
+        return self.generator.stream(prepared, DecodingConfig(**settings))
+
+    def chat(self, messages: str | Sequence[Message | dict[str, str]], **settings: Any) -> Generation:
+        """The answer to a conversation, by the model's own chat template or markers; a text is a user's message.
+
+        If the context is full, the oldest turns are dropped, with a warning.
+        """
+        turn, decoding = self.turn(messages, settings)
+        return self.generator.complete([turn.prompt], decoding)[0][0]
+
+    def stream_chat(
+        self, messages: str | Sequence[Message | dict[str, str]], **settings: Any
+    ) -> Iterator[Piece]:
+        """The same, piece by piece."""
+        turn, decoding = self.turn(messages, settings)
+        return self.generator.stream(turn.prompt, decoding)
+
+    def turn(
+        self, messages: str | Sequence[Message | dict[str, str]], settings: dict[str, Any]
+    ) -> tuple[Turn, DecodingConfig]:
+        """What the model reads of a conversation, and the settings of its answer."""
+        decoding = DecodingConfig(**settings)
+        turn = next_turn(self.generator, messages_of(messages), decoding)
+        if turn.dropped:
+            log.warning("Warning: %s", dropped_note(self.generator, turn.dropped))
+        return turn, decoding
 
     @overload
     def translate(self, text: str, **settings: Any) -> str: ...

@@ -25,6 +25,7 @@ from clearhead.errors import ConfigError, ModelFolderError, TokenizerError, firs
 from clearhead.models.build import empty
 from clearhead.models.model import Model
 from clearhead.storage import atomic_folder, backup_of, checksum, write_atomically
+from clearhead.text.tokenizers.file import CHAT_TEMPLATE
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 FORMAT = 1
@@ -34,6 +35,7 @@ CALIBRATION, CHECKSUMS = "calibration.json", "checksums.json"
 CHECKED = (
     CONFIG,
     TOKENIZER,
+    CHAT_TEMPLATE,
     SOURCE_TOKENIZER,
     LABELS,
     CALIBRATION,

@@ -35,7 +35,8 @@ def test_in_and_out_and_compared(run, tmp_path: Path) -> None:  # type: ignore[n
     assert code == 0
     assert printed.splitlines() == [
         f"{theirs}: family gpt2, head language, 36,660 weights",
-        "tokenizer: none that is supported",
+        "tokenizer: none",
+        f"The model can read ids but no text: put its tokenizer.json into {ours}.",
         f"Wrote the model folder {ours}. Compare it with its source: clearhead check {ours} --against {theirs}",
     ]
     code, printed, _ = run("check", ours, "--against", theirs)

@@ -1,5 +1,6 @@
 """What `export` writes is loaded by `transformers` as it is, computes the same, and comes back the same."""
 
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -249,7 +250,9 @@ def test_a_tokenizer_of_ours_is_loaded_and_frames_a_text_as_ours_does(
     import_model(tmp_path / "theirs", tmp_path / "again")
     again = model_folder.load(tmp_path / "again").tokenizer
     assert again is not None
-    assert again.specials == specials
+    # What follows from the task here is stated in files for others.
+    before, end = (tuple(id for id in ids if id is not None) for ids in ([specials.begin], after))
+    assert again.specials == replace(specials, framing=(before, end))
     assert again.encode(TEXTS[0]) == tokenizer.encode(TEXTS[0])
 
 
@@ -288,7 +291,7 @@ def test_two_tokenizers_stand_in_two_folders(tmp_path: Path) -> None:
     again = model_folder.load(tmp_path / "again")
     assert again.tokenizer is not None
     assert again.source_tokenizer is not None
-    assert again.tokenizer.specials == target.specials
+    assert replace(again.tokenizer.specials, framing=None) == target.specials
     assert again.source_tokenizer.encode(TEXTS[1]) == source.encode(TEXTS[1])
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from clearhead import model_folder
-from clearhead.errors import ConfigError, ModelFolderError
+from clearhead.errors import ConfigError, ModelFolderError, TokenizerError
 from clearhead.exchange.families import import_gguf
 from clearhead.exchange.families.gguf_names import LLAMA_INNER, LLAMA_OUTER
 from clearhead.exchange.families.import_gguf import llama3_divisors
@@ -168,8 +168,8 @@ def test_any_other_stretch_is_refused(tmp_path: Path) -> None:
         import_model(yarn, tmp_path / "ours")
 
 
-def levels(style: str) -> Callable[[gguf.GGUFWriter], None]:
-    """A byte-level vocabulary as llama.cpp writes it down."""
+def levels(style: str, pre: str | None = None) -> Callable[[gguf.GGUFWriter], None]:
+    """A byte-level vocabulary as llama.cpp writes it down, with its own split or another."""
     document = json.loads(written(style))
     model, added = document["model"], {token["content"]: token["id"] for token in document["added_tokens"]}
     ids = model["vocab"] | added
@@ -177,7 +177,7 @@ def levels(style: str) -> Callable[[gguf.GGUFWriter], None]:
 
     def add(writer: gguf.GGUFWriter) -> None:
         writer.add_tokenizer_model("gpt2")
-        writer.add_tokenizer_pre({"gpt2": "gpt-2", "qwen2": "qwen2"}[style])
+        writer.add_tokenizer_pre(pre or {"gpt2": "gpt-2", "qwen2": "qwen2"}[style])
         writer.add_token_list(names)
         writer.add_token_types([3 if name in added else 1 for name in names])
         writer.add_token_merges([m if isinstance(m, str) else " ".join(m) for m in model["merges"]])
@@ -223,13 +223,23 @@ def test_a_sentencepiece_tokenizer_comes_along(tmp_path: Path) -> None:
     assert (tokenizer.specials.begin, tokenizer.specials.end, tokenizer.specials.unknown) == (1, 2, 0)
 
 
-def test_a_tokenizer_that_is_not_known_is_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "pre", "reason"),
+    [("gpt2", "chameleon", "splits text as 'chameleon'"), ("bert", "default", "of the kind 'bert'")],
+)
+def test_a_tokenizer_that_is_not_known_is_refused_by_name(
+    kind: str, pre: str, reason: str, tmp_path: Path
+) -> None:
     def add(writer: gguf.GGUFWriter) -> None:
-        writer.add_tokenizer_model("gpt2")
-        writer.add_tokenizer_pre("viking")
+        writer.add_tokenizer_model(kind)
+        writer.add_tokenizer_pre(pre)
         writer.add_token_list(["a"])
 
-    import_model(write(tmp_path / "x.gguf", "llama2", more=add), tmp_path / "ours")
+    path = write(tmp_path / "x.gguf", "llama2", more=add)
+    with pytest.raises(TokenizerError, match=reason) as error:
+        import_model(path, tmp_path / "ours")
+    assert "--no-tokenizer" in str(error.value)
+    import_model(path, tmp_path / "ours", has_tokenizer=False)
     assert model_folder.load(tmp_path / "ours").tokenizer is None
 
 

@@ -44,7 +44,7 @@ def random(model: Any) -> Any:
 def gpt2(head: str = "LMHeadModel", **changes: Any) -> Any:
     sizes = {"vocab_size": TOKENS, "n_positions": 40, "n_embd": 30, "n_layer": 3, "n_head": 5}
     sizes |= {"bos_token_id": 0, "eos_token_id": 0}
-    return getattr(hf, f"GPT2{head}")(hf.GPT2Config(**sizes, layer_norm_epsilon=0.01, **changes))
+    return getattr(hf, f"GPT2{head}")(hf.GPT2Config(**(sizes | {"layer_norm_epsilon": 0.01} | changes)))
 
 
 def llama(kind: str, head: str = "ForCausalLM", **changes: Any) -> Any:

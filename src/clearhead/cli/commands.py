@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from clearhead import __version__
+from clearhead.cli.chat import chat
 from clearhead.cli.check import check
 from clearhead.cli.data import data
 from clearhead.cli.demo import demo
@@ -27,6 +28,7 @@ COMMANDS: list[Callable[..., None]] = [
     check,
     evaluate,
     data,
+    chat,
     generate,
     translate,
     classify,

@@ -32,6 +32,10 @@ def import_(
         typer.Option("--head", help="Head to import: language, classifier or none (default: the source's)."),
     ] = None,
     allow_pickle: AllowPickle = False,
+    no_tokenizer: Annotated[
+        bool,
+        typer.Option("--no-tokenizer", help="Import the weights alone, if the tokenizer is unsupported."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Convert a Hugging Face model into a model folder."""
@@ -39,7 +43,9 @@ def import_(
         raise ConfigError(f"--head {head} is unknown. {suggest(head, HEADS)}")
     from clearhead.exchange.importing import import_model
 
-    imported = import_model(source, out, allow_pickle, None if head is None else HEADS[head])
+    imported = import_model(
+        source, out, allow_pickle, None if head is None else HEADS[head], not no_tokenizer
+    )
     count = sum(weight.numel() for weight in imported.empty().parameters())
     tokenizer = imported.tokenizers[0]
     if json:
@@ -48,7 +54,11 @@ def import_(
         print(json_format.dumps(facts | {"weights": count, "tokens": tokens, "out": str(out)}))
         return
     print(f"{source}: family {imported.family}, head {imported.config.head}, {count:,} weights")
-    print(f"tokenizer: {'none that is supported' if tokenizer is None else f'{tokenizer.size:,} tokens'}")
+    print(f"tokenizer: {'none' if tokenizer is None else f'{tokenizer.size:,} tokens'}")
+    if tokenizer is None:
+        print(f"The model can read ids but no text: put its tokenizer.json into {out}.")
+    elif tokenizer.chat_template is not None:
+        print(f"chat template: yes; try clearhead chat {shlex.quote(str(out))}")
     print(
         f"Wrote the model folder {out}. Compare it with its source: "
         f"clearhead check {shlex.quote(str(out))} --against {shlex.quote(str(source))}"

@@ -55,6 +55,17 @@ SplitSentences = Annotated[
         help="Translate the sentences of a text one by one; if omitted, only if it is longer than the model's context.",
     ),
 ]
+Chat = Annotated[
+    bool | None,
+    typer.Option(
+        "--chat/--no-chat",
+        help="Answer each text as a user's message, by the model's chat template, or continue it as it is; if omitted, "
+        "answer with a model that was trained on conversations here.",
+    ),
+]
+System = Annotated[
+    str | None, typer.Option("--system", metavar="TEXT", help="What a model that chats is told first.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print one JSON object per text.")]
 

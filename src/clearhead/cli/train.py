@@ -265,24 +265,20 @@ def show_result(console: "Console", run: "Run") -> None:
 
 def show_next(console: "Console", run: "Run") -> None:
     """Prints the commands to try next."""
+    from clearhead.data.chats import can_chat
+
     console.print("\nNext:")
     out = shlex.quote(str(run.out))
-    commands = [run.config.task_row.next_command(run.out, prompt_for(run)), f"clearhead explore {out}"]
+    row = run.config.task_row
+    is_chat = row.objective == "next" and can_chat(run.data.tokenizers.target)
+    first = f"clearhead chat {out}" if is_chat else row.next_command(run.out)
+    commands = [first, f"clearhead explore {out}"]
     if run.quality is not None:
         split = run.quality["split"]
         commands.append(f"clearhead evaluate {out}" + f" --split {split}" * (split != "test"))
     for command in commands:
         console.print(f"  {command}", markup=False)
     console.print(f"  open {run.out / 'report.html'} in a browser", markup=False)
-
-
-def prompt_for(run: "Run") -> str | None:
-    """The prompt of a model that has learned conversations, which waits for its marker; None for others."""
-    tokenizer = run.data.tokenizers.target
-    markers = {role: tokenizer.spelling(marker) for role, marker in tokenizer.markers.items()}
-    if not {"user", "assistant"} <= markers.keys():
-        return None
-    return f"{markers['user']}A question?{markers['assistant']}"
 
 
 def plan_json(run: "Run") -> dict[str, Any]:

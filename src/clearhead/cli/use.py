@@ -13,30 +13,38 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clearhead.cli.job import Job
-from clearhead.cli.options import Cut, ModelFolder, SplitSentences, with_decoding, with_job
+from clearhead.cli.options import Chat, Cut, ModelFolder, SplitSentences, System, with_decoding, with_job
 from clearhead.cli.terminal import for_stream
 from clearhead.config.decoding import DecodingConfig
 
 if TYPE_CHECKING:
     from clearhead.api import Model
-    from clearhead.decoding.generate import Generation, Prompt
+    from clearhead.decoding.generate import Generation, Generator, Prompt
     from clearhead.decoding.read import Reader
 
 
 @with_decoding
 @with_job
-def generate(model: ModelFolder, settings: DecodingConfig, job: Job) -> None:
-    """Continue a prompt."""
-    loaded = load(model)
+def generate(
+    model: ModelFolder, settings: DecodingConfig, job: Job, chat: Chat = None, system: System = None
+) -> None:
+    """Continue a prompt, or answer it."""
+    generator = load(model).generator
+    made = {"command": "generate", "chat": chat, "system": system}
+    if chat is None and system is None and generator.is_asked(job.text or "text"):
+        print(
+            "Trained on conversations: a text is answered as a user's message. Continue it with --no-chat.",
+            file=sys.stderr,
+        )
     if job.text is not None and not job.json and job.output is None and settings.n_best == 1:
         reasons: Counter[str] = Counter()
-        for piece in loaded.generator.stream(job.text, settings):
+        for piece in generator.stream(generator.prompt(job.text, chat=chat, system=system), settings):
             print(for_stream(piece.text, sys.stdout), end="", flush=True)
             reasons.update([piece.reason] if piece.reason else [])
         print()
         report_truncated(reasons, settings)
         return
-    write(job, loaded, model, settings, {"command": "generate"})
+    write(job, generator, model, settings, made)
 
 
 @with_decoding
@@ -47,7 +55,8 @@ def translate(
     """Translate a text."""
     loaded = load(model)
     loaded.check_translates()
-    write(job, loaded, model, settings, {"command": "translate", "split_sentences": split_sentences})
+    made = {"command": "translate", "split_sentences": split_sentences}
+    write(job, loaded.generator, model, settings, made)
 
 
 @with_job
@@ -119,12 +128,14 @@ def load(folder: Path) -> "Model":
     return load_model(folder)
 
 
-def write(job: Job, model: "Model", folder: Path, settings: DecodingConfig, made: dict[str, Any]) -> None:
-    """Continues or translates every text."""
+def write(
+    job: Job, generator: "Generator", folder: Path, settings: DecodingConfig, made: dict[str, Any]
+) -> None:
+    """Continues, answers or translates every text."""
     reasons: Counter[str] = Counter()
 
     def work(prompts: list["Prompt"]) -> list[list[str]]:
-        found = model.generator.complete(prompts, settings)
+        found = generator.complete(prompts, settings)
         reasons.update(best[0].reason for best in found)
         has_top = bool(settings.logprobs)
         return [
@@ -132,9 +143,9 @@ def write(job: Job, model: "Model", folder: Path, settings: DecodingConfig, made
             for best in found
         ]
 
-    split = made.get("split_sentences")
+    how = {key: made[key] for key in ("split_sentences", "chat", "system") if key in made}
     job.run(
-        lambda text: model.generator.prompt(text, split),
+        lambda text: generator.prompt(text, **how),
         work,
         folder,
         made | settings.model_dump(mode="json"),

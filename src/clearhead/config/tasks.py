@@ -43,11 +43,11 @@ class TaskRow:
         """The noun as a part of a folder's name: masked-language-model."""
         return self.noun.partition(" ")[2].replace(" ", "-")
 
-    def next_command(self, out: object, text: str | None = None) -> str:
-        """The command to try first on a trained model; `text` replaces the example input."""
+    def next_command(self, out: object) -> str:
+        """The command to try first on a trained model."""
         if self.verb is None:
             return f"clearhead train classify FILE --training.init_from {shlex.quote(f'{out}/best')}"
-        return f'clearhead {self.verb} {shlex.quote(str(out))} "{self.input if text is None else text}"'
+        return f'clearhead {self.verb} {shlex.quote(str(out))} "{self.input}"'
 
 
 TASKS: dict[Task, TaskRow] = {

@@ -15,9 +15,10 @@ from clearhead.config.run import RunConfig
 from clearhead.config.tasks import Objective
 from clearhead.data.audit import Audit, audit
 from clearhead.data.batching.batches import Batches, Collate
-from clearhead.data.batching.collate import Answers, LabelledTexts, Masked, Pairs, Windows
+from clearhead.data.batching.collate import Answers, LabelledTexts, Masked, Pairs, Turns, Windows
 from clearhead.data.batching.plans import BatchPlan, Bucketed, Even, Lengths
-from clearhead.data.frames import document_frame, input_frame, prompt_frame, target_frame
+from clearhead.data.chats import TURNS, template_of
+from clearhead.data.frames import Frame, document_frame, input_frame, prompt_frame, target_frame
 from clearhead.data.order import Integers
 from clearhead.data.progress import ProgressListener, ignore_progress
 from clearhead.data.shards.encoding import Rules, Side
@@ -32,7 +33,7 @@ from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 LEAST_CONTEXT = 3  # a beginning, a token, an end
-CONVERSATION = "conversation"  # the column of conversations
+CONVERSATION = "conversation"  # the column of conversations with markers
 WINDOW = 1024  # tokens of a language model's window where the model has no longest length
 
 
@@ -68,7 +69,9 @@ def holds_conversations(run: RunConfig, reader: ExampleReader) -> bool:
 
 
 def conversation_side(tokenizer: Tokenizer) -> tuple[Side, ...]:
-    """The one column of conversations, whose answers have their own end tokens."""
+    """The one column of conversations, whose answers have their own end tokens; a template frames them itself."""
+    if template_of(tokenizer) is not None:
+        return (Side(TURNS, tokenizer, Frame()),)
     return (Side(CONVERSATION, tokenizer, prompt_frame(tokenizer.specials)),)
 
 
@@ -190,6 +193,8 @@ class Prepared:
         if shards.manifest.columns == (CONVERSATION,):
             answer, borders = tokenizer.markers[ANSWER], borders_of(tokenizer)
             return Answers(shards.column(CONVERSATION), answer, borders, padding)
+        if shards.manifest.columns == (TURNS,):
+            return Turns(shards.column(TURNS), tokenizer.size, padding)
         frame = document_frame(tokenizer.specials)
         n = self.run.model.context or WINDOW
         column, masks = shards.column("text"), self.run.data.document_masks
@@ -201,7 +206,7 @@ class Prepared:
         if isinstance(collate, Windows):
             return Even(collate.size, max(1, batch_tokens // collate.n), seed, shuffle)
         columns = [shards.column(name) for name in shards.manifest.columns]
-        spare = np.array([int(name in ("target", CONVERSATION)) for name in shards.manifest.columns])
+        spare = np.array([int(name in ("target", CONVERSATION, TURNS)) for name in shards.manifest.columns])
 
         def lengths(examples: Integers) -> Lengths:
             table: Lengths = np.stack([column.lengths(examples) for column in columns], axis=1) - spare

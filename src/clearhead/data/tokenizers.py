@@ -28,11 +28,15 @@ class Tokenizers:
     source: Tokenizer
 
     def grown(self, config: TokenizerConfig, has_conversations: bool) -> "Tokenizers":
-        """The same with the tokens that the settings add, and with markers where the data are conversations."""
+        """The same with the tokens that the settings add, and with markers where the data are conversations.
+
+        A model that knows conversations already, by markers or by a chat template, keeps to what it knows.
+        """
 
         def grow(tokenizer: Tokenizer) -> Tokenizer:
             more = tokenizer.with_added(config.added) if config.added else tokenizer
-            return more.with_markers(config.spellings) if has_conversations and not more.markers else more
+            needs = has_conversations and not more.markers and more.chat_template is None
+            return more.with_markers(config.spellings) if needs else more
 
         target = grow(self.target)
         return Tokenizers(target, target if self.source is self.target else grow(self.source))

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 from clearhead.config.decoding import BEAM_OF_TRANSLATE, TEMPERATURE_OF_GENERATE, DecodingConfig
+from clearhead.data.chats import answer_ends, prompt_ids
 from clearhead.data.frames import document_frame, input_frame, prompt_frame, target_frame
 from clearhead.decoding.engine import Draft, Engine, Stepper, Token
 from clearhead.decoding.lengths import LengthLimit
@@ -19,8 +20,9 @@ from clearhead.decoding.sentences import split_sentences as split_into_sentences
 from clearhead.decoding.steppers.direct import stepper_of
 from clearhead.decoding.stopping import Reason, Writer
 from clearhead.errors import InputError
+from clearhead.examples import Message
 from clearhead.model_folder import Bundle
-from clearhead.text.tokenizers.conversations import encode_prompt
+from clearhead.text.tokenizers.conversations import encode_prompt, spells_marker
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 SLOTS = 32  # texts generated side by side
@@ -58,6 +60,7 @@ class Prompt:
     source: list[int] | None = None
     parts: tuple["Prompt", ...] = ()  # the sentences of a source that are translated one by one
     space: str = ""  # between this sentence and the next
+    ends: tuple[int, ...] = ()  # ids at which an answer is over, besides the end of a text
 
     @property
     def size(self) -> int:
@@ -94,12 +97,32 @@ class Generator:
             temperature = 0.0 if self.translates or beam > 1 else TEMPERATURE_OF_GENERATE
         return settings.replace(beam=beam, temperature=temperature)
 
-    def prompt(self, text: str, split_sentences: bool | None = None) -> Prompt:
+    def is_asked(self, text: str, chat: bool | None = None) -> bool:
+        """Whether a prompt is a message to answer: if nothing is said, for models trained on conversations.
+
+        A prompt that spells the markers of a conversation is one already, and an empty one asks nothing.
+        """
+        if chat is not None:
+            return chat
+        return bool(self.tokenizer.markers and text) and not spells_marker(self.tokenizer, text)
+
+    def prompt(
+        self,
+        text: str,
+        split_sentences: bool | None = None,
+        chat: bool | None = None,
+        system: str | None = None,
+    ) -> Prompt:
         """The ids of a prompt, or of a source for a translator; rejected if they do not fit.
 
-        A prompt may spell the markers of a conversation, where the model knows some. A source is split into sentences
-        where asked to and, if nothing is said, where it is longer than the context.
+        `chat` makes it a message to answer, after a message of the `system` if there is one. A source is split into
+        sentences where asked to and, if nothing is said, where it is longer than the context.
         """
+        if chat is None and system is not None:
+            chat = True
+        if not self.translates and self.is_asked(text, chat):
+            given = [] if system is None else [Message("system", system)]
+            return self.ask([*given, Message("user", text)])
         if not self.translates:
             ids = encode_prompt(self.tokenizer, text)
             # Room for one new token at least; what has no beginning starts as a document does.
@@ -117,6 +140,11 @@ class Generator:
                 ]
                 return Prompt(list(self.frame.before), None, tuple(parts))
         return self.source(ids, text, "source")
+
+    def ask(self, messages: Sequence[Message]) -> Prompt:
+        """The ids of a conversation to answer; rejected if they leave no room for an answer."""
+        ids = self.fitting(prompt_ids(self.tokenizer, messages), 1, "conversation")
+        return Prompt(ids, ends=answer_ends(self.tokenizer))
 
     def source(self, ids: list[int], text: str, what: str) -> Prompt:
         """What is translated at once; white space alone is nothing, like an empty line between paragraphs."""
@@ -174,8 +202,13 @@ class Generator:
             sources = [prompt.source for prompt in group if prompt.source is not None] or None
             ids = [prompt.ids for prompt in group]
             limits, stops = [self.limit(prompt) for prompt in group], self.stops(settings)
-            for beam in beam_search(self.model, ids, settings, self.end, limits, sources, stops):
+            ends = self.ends(group)
+            for beam in beam_search(self.model, ids, settings, ends, limits, sources, stops):
                 yield [self.read(hypothesis, settings) for hypothesis in beam]
+
+    def ends(self, prompts: Sequence[Prompt]) -> tuple[int, ...]:
+        """The ids at which texts end: an answer also at its own end."""
+        return tuple(dict.fromkeys([*self.end, *(id for prompt in prompts for id in prompt.ends)]))
 
     def stops(self, settings: DecodingConfig) -> Stops | None:
         """Whether ids spell one of the stop strings, where there are any."""
@@ -207,22 +240,23 @@ class Generator:
         """Token by token, all texts side by side."""
         shown = [""] * len(prompts)
         texts = [Draft(prompt.ids, settings, prompt.source, self.limit(prompt)) for prompt in prompts]
-        for piece in self.pieces(texts):
+        for piece in self.pieces(texts, self.ends(prompts)):
             shown[piece.index] += piece.text
         return [[generation(text, done)] for text, done in zip(shown, texts, strict=True)]
 
-    def stream(self, text: str, settings: DecodingConfig) -> Iterator[Piece]:
+    def stream(self, text: str | Prompt, settings: DecodingConfig) -> Iterator[Piece]:
         """One text in pieces, as they are written; joined they are the whole. A beam gives one piece."""
         settings = self.settle(settings)
-        prompt = self.prompt(text)
+        prompt = self.prompt(text) if isinstance(text, str) else text
         if settings.beam == 1 and prompt.source != [] and not prompt.parts:
-            return self.pieces([Draft(prompt.ids, settings, prompt.source, self.limit(prompt))])
+            draft = Draft(prompt.ids, settings, prompt.source, self.limit(prompt))
+            return self.pieces([draft], self.ends([prompt]))
         whole = self.complete([prompt], settings)[0][0]
         return iter([Piece(0, whole.text, None, whole.reason)])
 
-    def pieces(self, texts: Sequence[Draft]) -> Iterator[Piece]:
+    def pieces(self, texts: Sequence[Draft], ends: Sequence[int]) -> Iterator[Piece]:
         """Pieces of all texts as the engine writes them, one for each token."""
-        engine = Engine(self.model, self.end, self.config.context, self.slots)
+        engine = Engine(self.model, ends, self.config.context, self.slots)
         writers = {id(text): (i, Writer(self.tokenizer, text.settings.stop)) for i, text in enumerate(texts)}
         for text in texts:
             engine.add(text)

@@ -5,7 +5,7 @@ more than one tensor is in memory at a time.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +44,16 @@ class SourceModel:
 
 
 def import_model(
-    source: str | Path, out: str | Path, allow_pickle: bool = False, head: Head | None = None
+    source: str | Path,
+    out: str | Path,
+    allow_pickle: bool = False,
+    head: Head | None = None,
+    has_tokenizer: bool = True,
 ) -> SourceModel:
     """Writes the model folder `out`; `head` is the head to import, by default the one that the source has."""
     out = Path(out)
     check_free(out)
-    found = read_source(source, allow_pickle, head)
+    found = read_source(source, allow_pickle, head, has_tokenizer)
     module = found.empty()
     tokenizer, source_tokenizer = found.tokenizers
     bundle = Bundle(module, tokenizer, source_tokenizer, found.labels, card_of(found, module))
@@ -58,15 +62,23 @@ def import_model(
     return found
 
 
-def read_source(source: str | Path, allow_pickle: bool = False, head: Head | None = None) -> SourceModel:
-    """Reads a folder, a GGUF file, or `hub:OWNER/NAME@COMMIT`."""
+def read_source(
+    source: str | Path, allow_pickle: bool = False, head: Head | None = None, has_tokenizer: bool = True
+) -> SourceModel:
+    """Reads a folder, a GGUF file, or `hub:OWNER/NAME@COMMIT`; without its tokenizer if it is not wanted."""
+    found = read_any(source, allow_pickle, head, has_tokenizer)
+    return found if has_tokenizer else replace(found, tokenizers=(None, None))
+
+
+def read_any(source: str | Path, allow_pickle: bool, head: Head | None, has_tokenizer: bool) -> SourceModel:
+    """The same, by the kind of the source."""
     if isinstance(source, str) and source.startswith(HUB):
         return read_folder(download(source, allow_pickle), source, allow_pickle, head)
     path = Path(source)
     if path.is_file() and path.suffix == ".gguf":
         from clearhead.exchange.families.import_gguf import from_gguf
 
-        config, weights, tokenizer = from_gguf(path)
+        config, weights, tokenizer = from_gguf(path, has_tokenizer)
         ours = config_from(config, head, weights)
         return SourceModel(str(path), config["model_type"], ours, weights, (tokenizer, None))
     if not path.is_dir():

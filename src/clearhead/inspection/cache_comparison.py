@@ -49,7 +49,7 @@ class CacheComparison:
 def compare_cache(inspector: Inspector, text: str, settings: DecodingConfig) -> CacheComparison:
     """Generates from a prompt, or translates a source, both ways."""
     generator, module = inspector.generator, inspector.bundle.module
-    prompt, tokenizer = generator.prompt(text), generator.tokenizer
+    prompt, tokenizer = generator.prompt(text, chat=False), generator.tokenizer
     if prompt.source == []:
         raise InputError("There is nothing to translate.\nGive a text.")
     source = None if prompt.source is None else torch.tensor([prompt.source])

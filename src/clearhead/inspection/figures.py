@@ -45,7 +45,7 @@ class AttentionPicture:
 
 @torch.inference_mode()
 def attention_of(bundle: Bundle, text: str | list[int], target: str | None = None) -> AttentionPicture:
-    """The attention of a text, or of its ids: from target to source in a translator, within the text otherwise."""
+    """The attention of a text, or of framed ids: from target to source in a translator, within the text otherwise."""
     if (target is not None) != bundle.module.translates:
         raise InputError(
             f"A model of shape '{bundle.config.shape}' looks at "
@@ -56,8 +56,8 @@ def attention_of(bundle: Bundle, text: str | list[int], target: str | None = Non
             )
         )
     module, reader = bundle.module, Reader(bundle)
-    ids = reader.tokenizer.encode(text) if isinstance(text, str) else text
-    keys = shortened(reader.frame.wrap(ids), bundle.config.context)
+    ids = reader.frame.wrap(reader.tokenizer.encode(text)) if isinstance(text, str) else text
+    keys = shortened(ids, bundle.config.context)
     queries, tokenizer = keys, reader.tokenizer
     device = next(module.parameters()).device
     inputs = Inputs(torch.tensor([keys], device=device))

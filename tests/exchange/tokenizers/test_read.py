@@ -29,7 +29,7 @@ def found(style: str, shape: str, folder: Path, settings: dict[str, Any], **conf
 
 def roles(tokenizer: Tokenizer | None) -> dict[str, str | None]:
     assert tokenizer is not None
-    numbers = vars(tokenizer.specials)
+    numbers = {role: id for role, id in vars(tokenizer.specials).items() if role != "framing"}
     return {role: tokenizer.spelling(number) for role, number in numbers.items() if number is not None}
 
 

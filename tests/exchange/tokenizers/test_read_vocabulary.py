@@ -108,6 +108,21 @@ def test_byte_pairs(family: str, style: str, kind: Any, tmp_path: Path) -> None:
     assert ours.decode(ours.encode(PROBES[5])) == theirs.decode(theirs(PROBES[5])["input_ids"])
 
 
+@pytest.mark.parametrize(
+    "flags", [{}, {"add_bos_token": True}, {"add_bos_token": False, "add_eos_token": True}]
+)
+def test_the_settings_say_what_is_put_around_a_text(flags: dict[str, bool], tmp_path: Path) -> None:
+    vocabulary_of("gpt2", tmp_path)
+    dump(
+        tmp_path / "tokenizer_config.json",
+        {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"} | flags,
+    )
+    ours, theirs = tokenizer_in(tmp_path, "gpt2"), hf.GPT2Tokenizer.from_pretrained(tmp_path)
+    assert ours.specials.framing is not None
+    before, after = ours.specials.framing
+    assert [*before, *ours.encode("It's"), *after] == theirs("It's")["input_ids"]
+
+
 @pytest.mark.parametrize("spaced", [False, True])
 def test_roberta(spaced: bool, tmp_path: Path) -> None:
     vocabulary_of("roberta", tmp_path)

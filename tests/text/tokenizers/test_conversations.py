@@ -13,7 +13,7 @@ from clearhead.errors import ConfigError, DataError, InputError, TokenizerError
 from clearhead.examples import ANSWER, Conversation, Message
 from clearhead.text.sources.held_out import split_of
 from clearhead.text.sources.read import read
-from clearhead.text.tokenizers.conversations import encode, encode_prompt, end_of, first_question, marker_of
+from clearhead.text.tokenizers.conversations import encode, encode_prompt, end_of, marker_of
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 PLAIN = Tokenizer.train([], TokenizerConfig(kind="byte"))
@@ -65,22 +65,6 @@ def test_a_model_without_markers_takes_a_prompt_as_text() -> None:
     assert encode_prompt(BYTES, "Hi") == PLAIN.encode("Hi")
     with pytest.raises(InputError, match="the model was not trained on conversations"):
         marker_of(PLAIN, "user")
-
-
-def test_the_first_question_is_a_prompt_for_the_first_answer() -> None:
-    talk = Conversation((Message("user", "2?"), Message("assistant", "4"), Message("user", "Sure?")))
-    question = first_question(BYTES, talk)
-    assert (question.text, question.answer) == ("<user>2?<assistant>", "4")
-    assert question.ids == encode_prompt(BYTES, question.text)
-
-
-@given(talks)
-def test_a_question_has_no_markers_but_those_of_its_messages(conversations: list[Conversation]) -> None:
-    for talk in conversations:
-        messages = (*talk.messages, Message("user", "<assistant>4<system>"), Message(ANSWER, "No."))
-        first = [message.role for message in messages].index(ANSWER)
-        ids = first_question(BYTES, Conversation(messages)).ids
-        assert ids == [*plainly(Conversation(messages[:first])), BYTES.markers[ANSWER]]
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "wordpiece", "word", "character", "byte"])

@@ -15,12 +15,14 @@ from clearhead.config.run import RunConfig
 from clearhead.config.tasks import TASKS, Task
 from clearhead.config.training import TrainingConfig
 from clearhead.errors import CheckpointError, ConfigError, ModelFolderError
+from clearhead.examples import Conversation
 from clearhead.model_folder import Bundle
 from clearhead.models.build import build
 from clearhead.models.inputs import Inputs
 from clearhead.models.model import Model
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 from clearhead.training.checkpoints.files import list_checkpoints
+from clearhead.training.evaluation.evaluate import Evaluation
 from clearhead.training.run.run import Run, make_run
 from clearhead.training.run.start import (
     GENTLE,
@@ -30,6 +32,7 @@ from clearhead.training.run.start import (
     gentle_settings,
     resolve_start,
 )
+from tests.text.tokenizers.chats import TALK, tokenizer_of
 from tests.training.checkpoints.saved import rewrite
 from tests.training.trainers import configured
 
@@ -362,3 +365,30 @@ def test_a_model_that_has_read_text_learns_a_task_from_four_examples(tmp_path: P
         assert quality is not None
         found[out] = quality["accuracy"]
     assert found["tuned"] > 0.95 > 0.8 > found["new"]
+
+
+# Conversations.
+
+
+def test_a_model_with_a_chat_template_is_fine_tuned_by_it_and_keeps_it(tmp_path: Path) -> None:
+    tokenizer = tokenizer_of("ChatML")
+    given = model_of("decoder", vocabulary=tokenizer.size, context=128, d=16)
+    model_folder.save(tmp_path / "given", Bundle(given, tokenizer))
+    record = {"messages": [{"role": one.role, "content": one.content} for one in TALK]}
+    path = tmp_path / "chats.jsonl"
+    path.write_text("".join(json.dumps(record | {"id": k}) + "\n" for k in range(20)), encoding="utf-8")
+    config = configured("language-model", tmp_path, init_from=str(tmp_path / "given"), steps=12, samples=1)
+    data = {"train": str(path), "validation": str(path)}
+    run = make_run(
+        RunConfig.model_validate(config.model_dump(exclude={"data"}) | {"data": data}), tmp_path / "run"
+    )
+    list(run.train())
+    best = model_folder.load(run.out)
+    assert best.config.vocabulary == tokenizer.size
+    assert best.tokenizer is not None
+    assert best.tokenizer.chat_template == tokenizer.chat_template
+    losses = [entry.validation_loss for entry in run.history.evaluations]
+    assert losses[-1] < losses[0]
+    assert run.history.samples[-1].given.endswith("<|im_start|>assistant\n")
+    measured = Evaluation(best).run([Conversation(TALK)])
+    assert measured["loss"] == pytest.approx(min(losses), abs=1e-3)

@@ -4,6 +4,7 @@ The numbers of the examples of one batch enter; the `Batch` leaves.
 
     Windows    language model: n tokens of the packed documents, and the same one token later
     Answers    language model: conversations, one a row, of which only the answers are to be predicted
+    Turns      the same by the chat template of a model
     Masked     masked language model: 15 % of the tokens are to be guessed; of these 80 % are hidden, 10 %
                replaced by another and 10 % kept (Devlin et al., BERT, 2019)
     Pairs      encoder-decoder: the source; the target without its last token, and without its first (N34)
@@ -80,13 +81,7 @@ class Answers:
         table = pad(ids, counts, IGNORE)  # (b, n + 1)
         inputs, targets = table[:, :-1].copy(), table[:, 1:].copy()  # (b, n)
         targets[~self.inside(inputs)] = IGNORE
-        inputs[np.arange(inputs.shape[1]) >= counts[:, None] - 1] = self.padding
-        return Batch(
-            inputs=torch.from_numpy(inputs),
-            counts=unless_full(torch.from_numpy(counts - 1), inputs.shape[1]),
-            targets=torch.from_numpy(targets),
-            total=int((targets != IGNORE).sum()),
-        )
+        return conversation_batch(inputs, targets, counts - 1, self.padding)
 
     def inside(self, tokens: Integers) -> Claims:
         """Whether the last marker or border up to each token is that of an answer: (b, n)."""
@@ -94,6 +89,34 @@ class Answers:
         last = np.maximum.accumulate(np.where(events, np.arange(tokens.shape[1]), 0), axis=1)
         found: Claims = np.take_along_axis(tokens, last, axis=1) == self.answer
         return found
+
+
+def conversation_batch(inputs: Integers, targets: Integers, counts: Integers, padding: int) -> Batch:
+    """The batch of rows with so many real tokens each."""
+    inputs[np.arange(inputs.shape[1]) >= counts[:, None]] = padding
+    return Batch(
+        inputs=torch.from_numpy(inputs),
+        counts=unless_full(torch.from_numpy(counts), inputs.shape[1]),
+        targets=torch.from_numpy(targets),
+        total=int((targets != IGNORE).sum()),
+    )
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Conversations by a chat template: an id that is to be predicted is stored higher by `size`."""
+
+    talks: TokenColumn
+    size: int
+    padding: int
+
+    def __call__(self, examples: Integers, epoch: int) -> Batch:
+        """The conversations with these numbers."""
+        ids, counts = self.talks.gather(examples)
+        table = pad(ids, counts, 0)  # (b, n + 1)
+        inputs, targets = table[:, :-1] % self.size, table[:, 1:] - self.size  # (b, n)
+        targets[targets < 0] = IGNORE
+        return conversation_batch(inputs, targets, counts - 1, self.padding)
 
 
 @dataclass(frozen=True)

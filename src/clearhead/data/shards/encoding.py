@@ -15,6 +15,7 @@ from typing import cast
 import numpy as np
 
 from clearhead.config.data import TooLong
+from clearhead.data.chats import TURNS, encode_turns, template_of
 from clearhead.data.frames import Frame
 from clearhead.data.order import Words
 from clearhead.data.shards.manifest import Account
@@ -38,6 +39,11 @@ class Side:
     name: str
     tokenizer: Tokenizer
     frame: Frame
+
+    @property
+    def ids(self) -> int:
+        """How many different ids it stores: answers by a chat template have ids of their own."""
+        return self.tokenizer.size * (2 if self.name == TURNS else 1)
 
 
 @dataclass(frozen=True)
@@ -133,7 +139,9 @@ class ExampleEncoder:
                 "Train on one of the two first, then on the other with training.init_from."
             )
         if self.rules.has_conversations:
-            return (conversations.encode(self.sides[0].tokenizer, chunk.conversations),)
+            side = self.sides[0]
+            encode = encode_turns if template_of(side.tokenizer) else conversations.encode
+            return (encode(side.tokenizer, chunk.conversations),)
         sides = zip(self.sides, chunk.texts, strict=True)
         return tuple(side.tokenizer.encode_joined(texts) for side, texts in sides)
 
@@ -181,7 +189,10 @@ class ExampleEncoder:
         (flat,), (counts,) = cut.ids, cut.counts
         is_last = np.zeros(len(flat), bool)
         is_last[np.cumsum(counts) - 1] = True
-        begins = (flat == self.sides[0].tokenizer.markers[ANSWER]) & ~is_last
+        tokenizer = self.sides[0].tokenizer
+        begins = flat >= tokenizer.size
+        if not template_of(tokenizer):
+            begins = (flat == tokenizer.markers[ANSWER]) & ~is_last
         rows = np.repeat(np.arange(len(counts)), counts)
         keep = np.isin(np.arange(len(counts)), rows[begins])
         self.account.truncated -= int((~keep).sum())

@@ -49,7 +49,7 @@ def write_split(
 ) -> None:
     """Read, encode and write one split into a folder."""
     encoding = ExampleEncoder(sides, rules)
-    vocabulary = max(side.tokenizer.size for side in sides)
+    vocabulary = max(side.ids for side in sides)
     writer = ShardWriter(folder, tuple(side.name for side in sides), vocabulary, SHARD_TOKENS)
     examples = characters = 0
 

@@ -15,6 +15,7 @@ from clearhead.config.model import ModelConfig
 from clearhead.data.frames import target_frame
 from clearhead.errors import TokenizerError
 from clearhead.exchange.hf_folder import HuggingFaceFolder, check_no_code
+from clearhead.exchange.tokenizers.chat_template import find_chat_template, with_template
 from clearhead.exchange.tokenizers.read_vocabulary import (
     SETTINGS,
     Files,
@@ -61,8 +62,10 @@ def read_tokenizers(folder: HuggingFaceFolder, config: Mapping[str, Any], ours: 
         target = document
     if target is None:
         return None, None
-    made = with_stated_roles(target, settings, ours)
+    made = with_stated_roles(target, settings, ours, is_made=path is None and family != "marian")
     made_source = None if source is None else with_stated_roles(source, settings, ours)
+    if ours.shape == "decoder":
+        return with_template(made, find_chat_template(folder, settings)), made_source
     if ours.shape != "encoder-decoder":
         return made, made_source
     start = "decoder_start_token_id"  # in newer files it is beside the config
@@ -76,13 +79,15 @@ def read_target(folder: HuggingFaceFolder) -> str | None:
     return None if path is None else read_text(path)
 
 
-def with_stated_roles(text: str, settings: Mapping[str, Any], ours: ModelConfig) -> Tokenizer:
-    """A tokenizer whose special tokens have the roles that its files give them."""
+def with_stated_roles(
+    text: str, settings: Mapping[str, Any], ours: ModelConfig, is_made: bool = False
+) -> Tokenizer:
+    """A tokenizer whose special tokens have the roles that its files give them; `is_made`: from vocabulary files."""
     with explained(f"{TOKENIZER} is damaged"):
         document: Document = json.loads(text)
         if any(token.get("roles") for token in document.get("added_tokens") or []):
             return Tokenizer(text, TOKENIZER)
-        text = with_framing(text, settings)
+        text = with_framing(text, settings, is_made)
         document, library = json.loads(text), Library.from_str(text)
         keys = KEYS_OF_DECODERS if ours.shape == "decoder" else KEYS
         named = {role: first_known(names, settings, library) for role, names in keys.items()}
@@ -96,19 +101,23 @@ def with_stated_roles(text: str, settings: Mapping[str, Any], ours: ModelConfig)
         return with_roles(text, roles)
 
 
-def with_framing(text: str, settings: Mapping[str, Any]) -> str:
+def with_framing(text: str, settings: Mapping[str, Any], is_made: bool) -> str:
     """The same `tokenizer.json`, in which the post-processor says what `transformers` puts around a text.
 
-    That is what the settings say if they say anything, else what the file has, which may be nothing.
+    A file counts as it is, and one without a post-processor puts nothing there. Where it was made from vocabulary
+    files, the settings may say more.
     """
     document: Document = json.loads(text)
     stated, library = find_framing(document.get("post_processor")), Library.from_str(text)
     names: dict[str, str | None] = {}
-    if any(flag in settings for flag in FLAGS.values()):
-        names = {key: first_known((key,), settings, library) for key, flag in FLAGS.items() if settings.get(flag)}
+    if is_made and any(flag in settings for flag in FLAGS.values()):
+        names = {
+            key: first_known((key,), settings, library) for key, flag in FLAGS.items() if settings.get(flag)
+        }
     elif stated is not None:
         return text
-    before, after = ({name: int(library.token_to_id(name))} if (name := names.get(key)) else {} for key in FLAGS)
+    ids = {name: id for name in names.values() if name and (id := library.token_to_id(name)) is not None}
+    before, after = ({name: ids[name] for name in (names.get(key),) if name in ids} for key in FLAGS)
     if (tuple(before.values()), tuple(after.values())) == stated:
         return text
     return json.dumps(document | {"post_processor": framing_processor(before, after)}, ensure_ascii=False)

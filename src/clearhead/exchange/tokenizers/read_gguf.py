@@ -11,6 +11,7 @@ from tokenizers import AddedToken, decoders, models
 from tokenizers import Tokenizer as Library
 
 from clearhead.errors import TokenizerError
+from clearhead.exchange.tokenizers.chat_template import named_default, with_template
 from clearhead.exchange.tokenizers.gguf_splits import LIKE_LLAMA_3, find_splits, pre_tokenizer_of
 from clearhead.exchange.tokenizers.read_sentencepiece import (
     BPE,
@@ -24,7 +25,7 @@ from clearhead.exchange.tokenizers.read_sentencepiece import (
 from clearhead.text.tokenizers.roles import find_roles, framing_processor, state_roles
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 
-KEYS = {"begin": "bos", "end": "eos", "padding": "padding", "unknown": "unknown"}
+GGUF_KEYS = {"begin": "bos", "end": "eos", "padding": "padding", "unknown": "unknown"}
 
 
 def read_gguf_tokenizer(metadata: Mapping[str, Any]) -> Tokenizer | None:
@@ -43,14 +44,17 @@ def read_gguf_tokenizer(metadata: Mapping[str, Any]) -> Tokenizer | None:
             f"it is of the kind {kind!r:.60}; llama (SentencePiece) and gpt2 (byte-level BPE) are supported.\n"
             "Import the model's folder of safetensors, or this file with --no-tokenizer"
         )
-    ids = {role: metadata.get(f"tokenizer.ggml.{key}_token_id") for role, key in KEYS.items()}
+    ids: dict[str, Any] = {
+        role: metadata.get(f"tokenizer.ggml.{key}_token_id") for role, key in GGUF_KEYS.items()
+    }
     names = {role: tokens[n] for role, n in ids.items() if type(n) is int and 0 <= n < len(tokens)}
     library.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in names.values()])
     flags = {"begin": kind == "llama" or name in LIKE_LLAMA_3, "end": False}
-    added = {role: metadata.get(f"tokenizer.ggml.add_{KEYS[role]}_token", flags[role]) for role in flags}
-    before, after = ({names[role]: ids[role]} if added[role] and role in names else {} for role in flags)
+    added = {role: metadata.get(f"tokenizer.ggml.add_{GGUF_KEYS[role]}_token", flags[role]) for role in flags}
+    before, after = ({names[role]: int(ids[role])} if added[role] and role in names else {} for role in flags)
     document = json.loads(library.to_str()) | {"post_processor": framing_processor(before, after)}
-    return Tokenizer(json.dumps(state_roles(document, find_roles(document) | names), ensure_ascii=False))
+    stated = json.dumps(state_roles(document, find_roles(document) | names), ensure_ascii=False)
+    return with_template(Tokenizer(stated), named_default(metadata.get("tokenizer.chat_template")))
 
 
 def from_scores(metadata: Mapping[str, Any], tokens: list[str], kinds: list[int]) -> Library:

@@ -66,13 +66,15 @@ def pre_tokenizer_name(document: Document) -> str:
     if splits == () and not model["merges"]:  # single bytes are the same after any split
         splits = (GPT2,)
     ignores = bool(model.get("ignore_merges"))
-    names = [name for name, theirs in SPLITS.items() if theirs == splits and (name in LIKE_LLAMA_3) == ignores]
+    names = [
+        name for name, theirs in SPLITS.items() if theirs == splits and (name in LIKE_LLAMA_3) == ignores
+    ]
     if not names:
         raise TokenizerError(
             "This tokenizer splits text into words in a way that llama.cpp has no name for: "
             f"{json.dumps(document.get('pre_tokenizer'), ensure_ascii=False):.200}\n"
-            "It knows those of GPT-2, Llama 3, Qwen 2, SmolLM and some others. Train with tokenizer.kind = 'bpe', which "
-            "has GPT-2's, or export a folder for transformers."
+            "It knows those of GPT-2, Llama 3, Qwen 2, SmolLM and some others. Train with tokenizer.kind = 'bpe', "
+            "which has GPT-2's, or export a folder for transformers."
         )
     return names[0]
 

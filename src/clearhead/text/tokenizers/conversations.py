@@ -9,7 +9,6 @@ the assistant and the next end or marker always is an answer.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,36 +34,20 @@ def encode(tokenizer: Tokenizer, conversations: Sequence[Conversation]) -> tuple
     return joined, np.add.reduceat(longer, np.cumsum([0, *sizes[:-1]]))
 
 
+def spells_marker(tokenizer: Tokenizer, text: str) -> bool:
+    """Whether a prompt is a conversation, with its markers spelled out."""
+    return any(str(tokenizer.spelling(marker)) in text for marker in tokenizer.markers.values())
+
+
 def encode_prompt(tokenizer: Tokenizer, text: str) -> list[int]:
     """The ids of a prompt: where it spells markers, those of the conversation so far, its last message open."""
     roles = {tokenizer.spelling(marker): role for role, marker in tokenizer.markers.items()}
-    if not roles:
-        return tokenizer.encode(text)
-    first, *rest = re.split(f"({'|'.join(re.escape(str(name)) for name in roles)})", text)
+    first, *rest = re.split(f"({'|'.join(re.escape(str(name)) for name in roles) or '(?!)'})", text)
     if not rest:
         return tokenizer.encode(text)
     messages = [Message(roles[name], content) for name, content in zip(rest[::2], rest[1::2], strict=True)]
     ids = encode(tokenizer, [Conversation(tuple(messages))])[0].tolist()
     return [*tokenizer.encode(first), *(ids[:-1] if messages[-1].role == ANSWER else ids)]
-
-
-@dataclass(frozen=True)
-class Question:
-    """What comes before the first answer of a conversation, as ids and as people read it; and that answer."""
-
-    ids: list[int]
-    text: str
-    answer: str
-
-
-def first_question(tokenizer: Tokenizer, conversation: Conversation) -> Question:
-    """The conversation up to its first answer, which is still to be written; contents cannot spell a marker."""
-    messages = conversation.messages
-    first = [message.role for message in messages].index(ANSWER)
-    asked = Conversation((*messages[:first], Message(ANSWER, "")))
-    ids = encode(tokenizer, [asked])[0].tolist()[:-1]  # without the end
-    shown = (f"{tokenizer.spelling(marker_of(tokenizer, m.role))}{m.content}" for m in asked.messages)
-    return Question(ids, "".join(shown), messages[first].content)
 
 
 def marker_of(tokenizer: Tokenizer, role: str) -> int:

@@ -17,7 +17,7 @@ from clearhead.errors import ClearheadError, TokenizerError
 from clearhead.storage import write_atomically
 from clearhead.text.tokenizers.roles import Document
 
-NAME = "tokenizer.json"
+NAME, CHAT_TEMPLATE = "tokenizer.json", "chat_template.jinja"
 LARGEST_FILE = 128 << 20  # bytes; the largest in common use has a quarter of it
 LARGEST_GAP = 100_000  # ids without a token, which would still cost rows of the embedding
 FIRST_TEXT = "A sample, 12 words…"
@@ -41,6 +41,14 @@ def read_text(path: str | Path) -> str:
         raise TokenizerError(f"{place} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError as error:
         raise TokenizerError(f"{place} is not UTF-8 at byte {error.start}, so it is not a {NAME}.") from None
+
+
+def read_chat_template(path: str | Path) -> str | None:
+    """The chat template beside a `tokenizer.json`, if there is one."""
+    place = Path(path)
+    place = place if place.is_dir() else place.parent
+    is_own = Path(path).is_dir() or Path(path).name == NAME
+    return read_text(place / CHAT_TEMPLATE) if is_own and (place / CHAT_TEMPLATE).exists() else None
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -88,8 +96,8 @@ def parse(text: str, where: str) -> tuple[Library, Document]:
     return library, document
 
 
-def guard(document: Document, spellings: set[str]) -> Library:
-    """The same tokenizer, with these special tokens out of reach of any text.
+def guard(document: Document, spellings: set[str]) -> tuple[Library, dict[str, str]]:
+    """The same tokenizer, with these special tokens out of reach of any text; and their new spellings.
 
     They get spellings that nobody can guess, wherever a model or a list of added tokens could meet them in a
     text. So `</s>` in what a user wrote is three or four characters, never the end of the sequence.
@@ -116,4 +124,4 @@ def guard(document: Document, spellings: set[str]) -> Library:
         "truncation": None,
         "padding": None,
     }
-    return Library.from_str(json.dumps(guarded))
+    return Library.from_str(json.dumps(guarded)), secret

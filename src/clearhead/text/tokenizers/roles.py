@@ -95,7 +95,8 @@ def find_framing(processor: Document | None) -> Framing | None:
             names, ids = list(_pieces(processor["single"])), processor["special_tokens"]
             at = names.index(None)
             before, after = (
-                tuple(id for name in part for id in ids[name]["ids"]) for part in (names[:at], names[at + 1 :])
+                tuple(id for name in part for id in ids[name]["ids"])
+                for part in (names[:at], names[at + 1 :])
             )
             return before, after
     return (), ()

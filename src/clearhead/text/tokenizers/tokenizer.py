@@ -21,11 +21,20 @@ from clearhead.config.tokenizer import Role, TokenizerConfig
 from clearhead.errors import TokenizerError
 from clearhead.text.tokenizers.checks import CheckedTexts, checked, plain
 from clearhead.text.tokenizers.fast import Encoder, Ids, LibraryEncoder, fastest
-from clearhead.text.tokenizers.file import explained, guard, parse, read_text, write_text
+from clearhead.text.tokenizers.file import (
+    CHAT_TEMPLATE,
+    explained,
+    guard,
+    parse,
+    read_chat_template,
+    read_text,
+    write_text,
+)
 from clearhead.text.tokenizers.kinds import KINDS, specials
 from clearhead.text.tokenizers.pieces import readable, steps_of
 from clearhead.text.tokenizers.roles import (
     SPELLINGS,
+    Document,
     Specials,
     find_framing,
     find_markers,
@@ -48,15 +57,16 @@ class Encoded:
 class Tokenizer:
     """Splits text into tokens and puts it together again."""
 
-    def __init__(self, document: str, where: str = "The tokenizer") -> None:
-        """From the text of a `tokenizer.json`; `where` names it in errors."""
-        self.document = document
+    def __init__(self, document: str, where: str = "The tokenizer", chat_template: str | None = None) -> None:
+        """From the text of a `tokenizer.json`, and the model's own chat template; `where` names it in errors."""
+        self.document, self.chat_template = document, chat_template
         self._library, parsed = parse(document, where)
         with explained(f"{where} is damaged"):
             roles = find_roles(parsed)
             added = parsed.get("added_tokens") or []
             hidden = {token["content"] for token in added if token["special"]}
-            self._guarded = guard(parsed, hidden | set(roles.values()))
+            # Special tokens, and how they are spelled where no text can spell them.
+            self._guarded, self.guarded = guard(parsed, hidden | set(roles.values()))
             self.decoder: dict[str, object] | None = parsed.get("decoder")
             self._steps = steps_of(parsed.get("decoder"))
             framing = find_framing(parsed.get("post_processor"))
@@ -87,11 +97,21 @@ class Tokenizer:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Reads a `tokenizer.json`, ours or of another project, or the one in a folder."""
-        return cls(read_text(path), str(path))
+        return cls(read_text(path), str(path), read_chat_template(path))
 
     def save(self, path: str | Path) -> None:
-        """Writes the `tokenizer.json`, as it was loaded or trained, completely or not at all."""
+        """Writes the `tokenizer.json`, as it was loaded or trained, and the chat template beside it."""
         write_text(path, self.document)
+        if self.chat_template is not None:
+            write_text(Path(path).with_name(CHAT_TEMPLATE), self.chat_template)
+
+    def with_chat_template(self, template: str | None) -> Self:
+        """The same tokenizer with another chat template, or without one."""
+        return type(self)(self.document, chat_template=template)
+
+    def _changed(self, document: Document) -> Self:
+        """The same tokenizer with another `tokenizer.json`."""
+        return type(self)(json.dumps(document, ensure_ascii=False), chat_template=self.chat_template)
 
     def with_roles(self, **spellings: str) -> Self:
         """The same tokenizer with the special tokens of some roles named: `with_roles(end="<|im_end|>")`."""
@@ -99,7 +119,7 @@ class Tokenizer:
         roles = find_roles(document)
         added = {token["content"] for token in document.get("added_tokens") or []}
         known = {role: name for role, name in roles.items() if name in added}
-        return type(self)(json.dumps(state_roles(document, known | spellings), ensure_ascii=False))
+        return self._changed(state_roles(document, known | spellings))
 
     def with_added(self, tokens: Sequence[str]) -> Self:
         """The same tokenizer with more tokens, which any text may spell; one that it has stays unchanged."""
@@ -117,6 +137,10 @@ class Tokenizer:
                 ", ".join(repr(token) for token, number in there.items() if number is not None),
             )
         return self._grown([{"content": token, "special": False} for token in new])
+
+    def with_specials(self, tokens: Sequence[str]) -> Self:
+        """The same tokenizer with more special tokens, which no text can spell."""
+        return self._grown([{"content": token, "special": True} for token in tokens])
 
     def with_markers(self, spellings: Mapping[Role, str]) -> Self:
         """The same tokenizer with a special token before the messages of each role, which no text can spell."""
@@ -141,7 +165,7 @@ class Tokenizer:
             number, size = (size, size + 1) if number is None else (number, size)
             added[token["content"]] = {"id": number} | plain | added.get(token["content"], {}) | token
         listed = sorted(added.values(), key=lambda token: int(token["id"]))
-        grown = type(self)(json.dumps(document | {"added_tokens": listed}, ensure_ascii=False))
+        grown = self._changed(document | {"added_tokens": listed})
         if any(grown._library.token_to_id(token["content"]) != token["id"] for token in listed):
             raise TokenizerError(
                 f"{tokens[0]['content']!r} cannot be added: the library gives the tokens of this file other ids.\n"
@@ -152,7 +176,8 @@ class Tokenizer:
     @property
     def digest(self) -> str:
         """A name for exactly this tokenizer, the same on every machine."""
-        return hashlib.sha256(self.document.encode()).hexdigest()
+        text = self.document if self.chat_template is None else f"{self.document}\0{self.chat_template}"
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def normalize(self, text: str) -> str:
         """The form of a text that is split into tokens."""
@@ -245,8 +270,8 @@ class Tokenizer:
             )
         return [token]
 
-    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
-        return type(self), (self.document,)
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str, str | None]]:
+        return type(self), (self.document, "The tokenizer", self.chat_template)
 
     def __repr__(self) -> str:
         return f"Tokenizer({self.size} tokens, {self.specials})"

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from clearhead.config.decoding import DecodingConfig
-from clearhead.data.batching.batches import Batch
-from clearhead.data.batching.collate import Answers, LabelledTexts, Masked, Pairs, Windows
-from clearhead.data.frames import document_frame, input_frame, prompt_frame, target_frame
+from clearhead.data.batching.batches import Batch, Collate
+from clearhead.data.batching.collate import Answers, LabelledTexts, Masked, Pairs, Turns, Windows
+from clearhead.data.chats import encode_turns, template_of
+from clearhead.data.frames import Frame, document_frame, input_frame, prompt_frame, target_frame
 from clearhead.data.prepare import WINDOW
 from clearhead.data.shards.columns import Ids, TokenColumn
 from clearhead.decoding.generate import Generator, tokenizer_of
@@ -124,12 +125,16 @@ class Evaluation:
         """Adds the loss of the answers of some conversations; returns their number of bytes."""
         if not talks:
             return 0
-        joined, counts = encode(self.tokenizer, talks)
-        frame = prompt_frame(self.tokenizer.specials)
+        has_template = template_of(self.tokenizer) is not None
+        joined, counts = (encode_turns if has_template else encode)(self.tokenizer, talks)
+        frame = Frame() if has_template else prompt_frame(self.tokenizer.specials)
         rows = [frame.wrap(ids.tolist()) for ids in np.split(joined, np.cumsum(counts)[:-1])]
         fits = [row for row, ids in enumerate(rows) if len(ids) - 1 <= (self.config.context or len(ids))]
         column = TokenColumn.of([rows[row] for row in fits])
-        answers = Answers(column, marker_of(self.tokenizer, ANSWER), borders_of(self.tokenizer), self.padding)
+        answers: Collate = Turns(column, self.tokenizer.size, self.padding)
+        if not has_template:
+            marker, borders = marker_of(self.tokenizer, ANSWER), borders_of(self.tokenizer)
+            answers = Answers(column, marker, borders, self.padding)
         for chosen in self.by_length([len(rows[row]) for row in fits]):
             self.add(answers(chosen, 0))
         self.examples += len(fits)

@@ -10,6 +10,7 @@ import torch
 
 from clearhead.config.run import RunConfig
 from clearhead.config.tasks import Objective
+from clearhead.data.chats import answer_ends, first_question
 from clearhead.data.prepare import Prepared
 from clearhead.decoding.generate import Generator, Prompt
 from clearhead.decoding.read import Reader
@@ -18,7 +19,6 @@ from clearhead.inspection.figures import AttentionPicture, attention_of
 from clearhead.model_folder import Bundle
 from clearhead.models.model import Model
 from clearhead.text.sources.read import read_split
-from clearhead.text.tokenizers.conversations import first_question
 from clearhead.training.reporting.history import Sample
 
 SEARCHED = 1000  # held-out examples among which samples are chosen
@@ -102,7 +102,8 @@ def sample_answers(sampler: Sampler, talks: list[Conversation]) -> list[tuple[st
     asked = [first_question(sampler.data.tokenizers.target, talk) for talk in talks]
     settings = sampler.config.decoding.replace(beam=1, temperature=0.0, n_best=1, max_tokens=100)
     generator = Generator(sampler.bundle)
-    written = generator.complete([Prompt([*generator.frame.before, *one.ids]) for one in asked], settings)
+    ends = answer_ends(sampler.data.tokenizers.target)
+    written = generator.complete([Prompt(one.ids, ends=ends) for one in asked], settings)
     return [(one.text, best[0].text, one.answer) for one, best in zip(asked, written, strict=True)]
 
 

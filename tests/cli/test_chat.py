@@ -1,0 +1,145 @@
+"""`clearhead chat` in a terminal and with a pipe: streaming, commands, Ctrl-C and Ctrl-D."""
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from clearhead import model_folder
+from clearhead.config.tokenizer import MARKERS
+from clearhead.data.chats import answer_ends
+from clearhead.model_folder import Bundle
+from tests.decoding.tiny import language_model, random_model, tokenizer
+
+COMMAND = [sys.executable, "-c", "from clearhead.cli.main import main; main()"]
+PATIENCE = 120.0  # seconds; the machine may be busy
+
+
+@pytest.fixture(scope="module")
+def talker(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with markers that talks nonsense without end."""
+    folder = tmp_path_factory.mktemp("models") / "talks"
+    words = tokenizer("byte").with_markers(MARKERS)
+    bundle = random_model("decoder", vocabulary=words.size, context=4000)
+    model_folder.save(folder, Bundle(bundle.module, words))
+    return folder
+
+
+def piped(folder: Path, lines: str, *options: str) -> "subprocess.CompletedProcess[str]":
+    command = [*COMMAND, "chat", str(folder), *options]
+    return subprocess.run(command, input=lines, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+
+def test_lines_of_a_pipe_are_messages(talker: Path, tmp_path: Path) -> None:
+    place = tmp_path / "talk.jsonl"
+    lines = f"hello\n\nhow are you?\n/save {place}\n/save {place}\n/reset\n/system Be short.\n//x\n/help\n"
+    done = piped(talker, lines, "--seed", "1", "--max-tokens", "4")
+    assert done.returncode == 0, done.stderr
+    said = done.stderr.splitlines()
+    assert said.count("The answer ended after max_tokens = 4; allow more with --max-tokens.") == 3
+    assert said.count(f"Saved 4 messages in {place}.") == 2
+    assert said.count("A new conversation.") == 2
+    assert "Ctrl-C stops an answer, Ctrl-D leaves." in said
+    record = json.loads(place.read_text(encoding="utf-8"))
+    assert [one["role"] for one in record["messages"]] == ["user", "assistant"] * 2
+    assert [one["content"] for one in record["messages"][::2]] == ["hello", "how are you?"]
+    assert record["messages"][1]["content"] in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("/sav x", "/sav is not a command. Did you mean save?"),
+        ("/save", "/save needs the name of a file."),
+        ("/save x", "There is nothing to save yet."),
+    ],
+)
+def test_a_wrong_command_is_an_error(line: str, reason: str, talker: Path) -> None:
+    done = piped(talker, line)
+    assert done.returncode == 1
+    assert f"error: {reason}" in done.stderr
+
+
+def test_a_model_without_conversations_is_refused(tmp_path: Path) -> None:
+    model_folder.save(tmp_path / "writes", language_model("byte"))
+    done = piped(tmp_path / "writes", "hello")
+    assert done.returncode == 1
+    assert "error: This model knows no conversations" in done.stderr
+
+
+class Terminal:
+    """A program in a terminal of its own."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.process, self.handle = pty.fork()
+        if not self.process:
+            os.environ["TERM"] = "dumb"
+            os.execv(sys.executable, [*COMMAND, *arguments])
+        self.shown = ""
+
+    def wait_for(self, text: str, after: int = 0) -> int:
+        """Where a text ends that is shown after a place."""
+        end = time.monotonic() + PATIENCE
+        while text not in self.shown[after:]:
+            assert time.monotonic() < end, f"no {text!r} in {self.shown[after:]!r}"
+            if select.select([self.handle], [], [], 1.0)[0]:
+                try:
+                    self.shown += os.read(self.handle, 1 << 16).decode(errors="replace")
+                except OSError:  # the program has ended
+                    break
+        assert text in self.shown[after:], self.shown
+        return self.shown.index(text, after) + len(text)
+
+    def type(self, text: str) -> None:
+        os.write(self.handle, text.encode())
+
+    def close(self) -> int:
+        """The exit code."""
+        return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+
+
+@pytest.fixture
+def terminal(talker: Path) -> Iterator[Terminal]:
+    ends = [
+        str(id) for id in answer_ends(tokenizer("byte").with_markers(MARKERS))
+    ]  # it must not stop by itself
+    banned = [word for id in ends for word in ("--banned", id)]
+    made = Terminal("chat", str(talker), "--seed", "1", "--max-tokens", "3900", *banned)
+    yield made
+    with suppress(ProcessLookupError):
+        os.kill(made.process, signal.SIGKILL)
+    os.close(made.handle)
+
+
+def test_ctrl_c_stops_the_answer_and_not_the_program(terminal: Terminal, tmp_path: Path) -> None:
+    at = terminal.wait_for("Ctrl-D leaves.")
+    at = terminal.wait_for("> ", at)
+    terminal.type("\x03")  # at the prompt
+    at = terminal.wait_for("Ctrl-D leaves.", at)
+    at = terminal.wait_for("> ", at)
+    terminal.type("hello\n")
+    at = terminal.wait_for("hello", at)
+    terminal.wait_for("\n", at + 4)
+    time.sleep(0.5)  # some of the answer
+    terminal.type("\x03")
+    at = terminal.wait_for("Stopped.", at)
+    at = terminal.wait_for("> ", at)
+    terminal.type(f"/save {tmp_path / 'x.jsonl'}\n")
+    at = terminal.wait_for("Saved 2 messages", at)
+    terminal.type("/reset\n")
+    at = terminal.wait_for("A new conversation.", at)
+    terminal.type("/oops\n")
+    at = terminal.wait_for("is not a command", at)
+    terminal.wait_for("> ", at)
+    terminal.type("\x04")
+    assert terminal.close() == 0
+    assert len(json.loads((tmp_path / "x.jsonl").read_text(encoding="utf-8"))["messages"]) == 2
