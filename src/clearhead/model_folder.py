@@ -9,7 +9,7 @@ import json
 import math
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -118,9 +118,9 @@ def add_calibration(folder: Path, calibration: Calibration) -> None:
         write_checksums(place)
 
 
-def write_checksums(folder: Path) -> None:
+def write_checksums(folder: Path, names: Iterable[str] = CHECKED) -> None:
     """Writes the checksums of the files as they are now."""
-    found = {name: checksum(folder / name) for name in CHECKED if (folder / name).exists()}
+    found = {name: checksum(folder / name) for name in names if (folder / name).exists()}
     write_atomically(folder / CHECKSUMS, json.dumps({"sha256": found}, indent=2) + "\n")
 
 
@@ -181,11 +181,14 @@ def read_checksums(folder: Path) -> dict[str, str] | None:
 
 
 def changed_files(
-    folder: Path, written: dict[str, str] | None, largest: float = math.inf
+    folder: Path,
+    written: dict[str, str] | None,
+    largest: float = math.inf,
+    names: Iterable[str] = CHECKED,
 ) -> list[tuple[str, str]]:
     """The files that are not as they were written, each with what is wrong; larger ones are not looked at."""
     changed = []
-    for name in CHECKED if written is not None else ():
+    for name in names if written is not None else ():
         path, expected = folder / name, (written or {}).get(name)
         if not path.exists():
             changed += [(name, "is missing, but was written")] if expected is not None else []
@@ -253,11 +256,12 @@ def read_config(folder: Path) -> ModelConfig:
         raise ModelFolderError(f"{folder / CONFIG}: {error}") from None
 
 
-def read_json(path: Path) -> Any:
-    """A small JSON file."""
+def read_json(path: Path, largest: int | None = None) -> Any:
+    """A JSON file of bounded size."""
     check_file(path)
-    if path.stat().st_size > LARGEST_JSON:
-        raise ModelFolderError(f"{path} has {path.stat().st_size} bytes; the limit is {LARGEST_JSON}.")
+    largest = largest or LARGEST_JSON
+    if path.stat().st_size > largest:
+        raise ModelFolderError(f"{path} has {path.stat().st_size} bytes; the limit is {largest}.")
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:  # the first also for an integer of thousands of digits

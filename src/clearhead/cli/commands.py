@@ -20,6 +20,7 @@ from clearhead.cli.explore import explore
 from clearhead.cli.recipes import recipes
 from clearhead.cli.train import train
 from clearhead.cli.use import classify, embed, generate, translate
+from clearhead.cli.vectors.app import app as vectors
 
 COMMANDS: list[Callable[..., None]] = [
     demo,
@@ -76,3 +77,4 @@ def describe(
 for command in COMMANDS:
     takes_settings = "context" in signature(command).parameters
     app.command(context_settings=WITH_SETTINGS if takes_settings else None)(command)
+app.add_typer(vectors)

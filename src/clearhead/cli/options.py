@@ -14,6 +14,7 @@ import typer
 
 from clearhead.cli.job import Job, OnError
 from clearhead.config.decoding import DecodingConfig
+from clearhead.config.settings import Settings
 
 ModelFolder = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model folder, or a run folder that contains one.")
@@ -74,12 +75,20 @@ SKIPPED = ("logit_bias",)  # a table, for recipes and Python only
 
 def with_decoding(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the keys of `[decoding]` to a command as options; it receives those given as `settings`."""
-    added = {name: (option(name), None) for name in DecodingConfig.model_fields if name not in SKIPPED}
+    return with_settings(command, DecodingConfig, "settings", "Decoding")
 
-    def settings(values: dict[str, Any]) -> DecodingConfig:
-        return DecodingConfig(**{name: value for name, value in values.items() if value not in (None, [])})
 
-    return with_options(command, "settings", added, settings)
+def with_settings(
+    command: Callable[..., None], group: type[Settings], name: str, panel: str
+) -> Callable[..., None]:
+    """Adds the settings of a group to a command as options; it receives those given under a name."""
+    fields = [key for key in group.model_fields if key not in SKIPPED]
+    added = {key: (option(group, key, panel), None) for key in fields}
+
+    def settings(values: dict[str, Any]) -> Settings:
+        return group(**{key: value for key, value in values.items() if value not in (None, [])})
+
+    return with_options(command, name, added, settings)
 
 
 def with_job(command: Callable[..., None]) -> Callable[..., None]:
@@ -122,14 +131,14 @@ def with_options(
     return run
 
 
-def option(name: str) -> Any:
+def option(group: type[Settings], name: str, panel: str) -> Any:
     """The option of one setting."""
-    field = DecodingConfig.model_fields[name]
+    field = group.model_fields[name]
     default = "" if field.default in (None, ()) else f" ({field.default})"
     help_text = f"{field.description}{default}"
     kind = scalar(field.annotation)
     flag = f"--{name.replace('_', '-')}"
-    return Annotated[kind | None, typer.Option(flag, help=help_text, rich_help_panel="Decoding")]
+    return Annotated[kind | None, typer.Option(flag, help=help_text, rich_help_panel=panel)]
 
 
 def scalar(annotation: Any) -> Any:

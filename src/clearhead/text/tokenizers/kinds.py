@@ -21,7 +21,8 @@ from clearhead.text.tokenizers.roles import SPELLINGS, Document
 
 LETTER = r"[\p{L}\p{M}\p{N}_]"
 # A word may contain apostrophes and hyphens, and end like "friends'": don't, T-shirt; other marks are tokens.
-WORD = rf"{LETTER}+(?:['’-]{LETTER}+)*(?:(?<=s)['’])?|[^\s\p{{L}}\p{{M}}\p{{N}}_]"
+WORD_ALONE = rf"{LETTER}+(?:['’-]{LETTER}+)*(?:(?<=s)['’])?"
+WORD = rf"{WORD_ALONE}|[^\s\p{{L}}\p{{M}}\p{{N}}_]"
 CONTINUES = "##"
 CLOSING, OPENING = ".,;:!?…%)]}»”", "([{¿¡«“"
 LETTERS = "ACGTN"
