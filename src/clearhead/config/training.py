@@ -129,6 +129,10 @@ class TrainingConfig(Settings):
     init_from: str | None = Field(
         None, description="model folder or run folder to start from; random weights if omitted"
     )
+    embeddings_from: str | None = Field(
+        None,
+        description="vectors folder from which the embeddings of known words start, as `clearhead vectors` writes it",
+    )
     frozen: Annotated[tuple[str, ...], BeforeValidator(listed)] = Field(
         (), description="parts that are not trained, such as embeddings, encoder.0, decoder.*.ffn, head"
     )
@@ -167,6 +171,11 @@ class TrainingConfig(Settings):
             raise ConfigError(
                 f"training.lora_rank = {self.lora_rank} adapts a trained model, but no model to start from is "
                 "named.\nName its folder in training.init_from, or omit lora_rank."
+            )
+        if self.embeddings_from is not None and self.init_from is not None:
+            raise ConfigError(
+                "training.embeddings_from and training.init_from both say what the embeddings start from.\n"
+                "Give only one of them."
             )
         every, steps = self.evaluate_every, self.steps
         if (

@@ -26,6 +26,8 @@ from clearhead.models.model import Model
 from clearhead.training.checkpoints.files import list_checkpoints
 from clearhead.training.loop.adapters import freeze_weights
 from clearhead.training.run.folder import CHECKPOINTS
+from clearhead.training.run.word_embeddings import load_vectors, set_embeddings
+from clearhead.vector_folder import VectorTable
 
 # The defaults of a recipe that starts from a model: steps that are small compared with its weights.
 GENTLE: dict[str, Any] = {
@@ -53,6 +55,7 @@ class Start:
 
     config: RunConfig
     given: Bundle | None = None
+    vectors: VectorTable | None = None  # of words, from which the embeddings start
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -72,6 +75,9 @@ class Start:
             grown = fill_rows(model, self.tokenizers, data.tokenizers, self.config.training.seed)
             self.notes += self.weight_notes(copied, data)
             new = [*copied.new, *grown]
+        if self.vectors is not None:
+            folder = str(self.config.training.embeddings_from)
+            self.notes += set_embeddings(model, data.tokenizers, self.vectors, folder)
         freeze_weights(model, self.config.training, new)
         every = sum(weight.numel() for weight in model.parameters())
         learning = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
@@ -93,8 +99,11 @@ def resolve_start(config: RunConfig, out: Path | None = None) -> Start:
 
     `out` is the run folder, in which a resumed run may find the model if its first folder is missing.
     """
+    if config.training.embeddings_from is not None:
+        folder = Path(config.training.embeddings_from).expanduser().absolute()
+        config = config.replace(training=config.training.replace(embeddings_from=str(folder)))
     if config.training.init_from is None:
-        return Start(config)
+        return Start(config, vectors=load_vectors(config.training, out))
     place = model_folder.model_in(Path(config.training.init_from).expanduser().absolute())
     given = model_folder.load(place if place.is_dir() else substitute_for(place, config.training, out))
     if given.tokenizer is None:
@@ -117,7 +126,7 @@ def resolve_start(config: RunConfig, out: Path | None = None) -> Start:
     training = config.training.replace(init_from=str(place), **gentle)
     if gentle:
         notes.append(f"{name_settings(training, list(gentle))}: small steps, to keep what the model knows")
-    return Start(config.replace(model=settings, training=training), given, notes)
+    return Start(config.replace(model=settings, training=training), given, notes=notes)
 
 
 def substitute_for(missing: Path, training: TrainingConfig, out: Path | None) -> Path:
