@@ -21,9 +21,10 @@ from clearhead import model_folder
 from clearhead.api import Model
 from clearhead.cli import job, main
 from clearhead.decoding import lines
+from clearhead.decoding.generate import Generator
 from clearhead.model_folder import Bundle
 from tests.decoding.hand_built import copier
-from tests.decoding.tiny import SENTENCES, classifier, language_model, tokenizer, translator
+from tests.decoding.tiny import SENTENCES, classifier, language_model, random_model, tokenizer, translator
 
 COMMAND = [sys.executable, "-c", "from clearhead.cli.main import main; main()"]
 LINES = ["the cat", "he is old but she is a great friend", "", "my dog", "he", "the red ball", "   "]
@@ -855,3 +856,35 @@ def test_an_empty_text_has_neither_class_nor_vector(verb: str, run: Run) -> None
         code, out, err = run(verb, "decides", text)
         assert (code, out) == (1, "")
         assert "The text is empty" in err
+
+
+@pytest.mark.parametrize("verb", ["generate", "embed", "chat", "explore"])
+def test_a_folder_without_a_tokenizer_says_so_once(verb: str, run: Run, models: Path) -> None:
+    model_folder.save(models / "mute", Bundle(language_model("byte").module))
+    words = ["--no-open"] if verb == "explore" else []
+    code, out, err = run(verb, "mute", *words, stdin="one\ntwo\n")
+    assert (code, out) == (1, "")
+    assert err.startswith(
+        "error: This model folder has no tokenizer.json, so the model can read ids but no text."
+    )
+    assert err.count("tokenizer") == 2
+
+
+def test_a_model_trained_on_conversations_answers_a_plain_prompt(run: Run, models: Path) -> None:
+    words = tokenizer("byte").with_markers({"system": "<s1>", "user": "<u>", "assistant": "<a>"})
+    module = random_model("decoder", vocabulary=words.size).module
+    model_folder.save(models / "talks", Bundle(module, words))
+    options = ("--temperature", "0", "--max-tokens", "4")
+    code, asked, err = run("generate", "talks", "hello", *options)
+    assert code == 0
+    assert err.startswith("Trained on conversations: a text is answered as a user's message.")
+    assert run("generate", "talks", "<u>hello<a>", *options)[1:] == (asked, CUT.search(err)[0])  # type: ignore[index]
+    _, raw, err = run("generate", "talks", "hello", "--no-chat", *options)
+    assert "Trained on" not in err
+    prompt = Generator(model_folder.load(models / "talks")).prompt("hello", chat=False)
+    assert prompt.ids == [words.specials.begin, *words.encode("hello")]
+    lines = run("generate", "talks", "--chat", "--json", *options, stdin="hello\nhello\n")[1].splitlines()
+    assert [json.loads(line)["text"] for line in lines] == [asked.removesuffix("\n")] * 2
+    assert raw != asked
+    code, _, err = run("generate", "writes", "hello", "--chat")
+    assert (code, err.splitlines()[0][:48]) == (1, "error: This model knows no conversations: it has")

@@ -4,22 +4,28 @@
 pip install -c constraints.txt llama-cpp-python
 """
 
+import json
 import unicodedata
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import gguf
 import numpy as np
 import pytest
 import torch
 import transformers as hf
+from tokenizers import Tokenizer as Library
+from tokenizers import models, pre_tokenizers, trainers
 
 import clearhead
 from clearhead import model_folder
 from clearhead.config.tokenizer import TokenizerConfig
 from clearhead.exchange.exporting_gguf import export_gguf
 from clearhead.exchange.importing import import_model
+from clearhead.exchange.tokenizers.gguf_splits import GROUPS
 from clearhead.exchange.weights.write_gguf import NumberType
 from clearhead.model_folder import Bundle
 from clearhead.models.inputs import Inputs
@@ -27,6 +33,7 @@ from clearhead.text.tokenizers.tokenizer import Tokenizer
 from clearhead.training.recipes.suggest import recipe_for
 from tests.exchange.test_exporting import made_here, randomised
 from tests.exchange.test_exporting_gguf import OURS, document_of
+from tests.exchange.test_gguf import write
 from tests.exchange.tiny import llama, random
 from tests.exchange.torture import lines
 
@@ -180,6 +187,44 @@ def test_two_hundred_hard_lines_have_the_same_ids(style: str, tmp_path: Path) ->
             assert theirs.tokenize(text.encode(), add_bos=False, special=False) == ids, line
             if len(line) < 200:  # their Python decodes at most 32 bytes per token
                 assert b"".join(theirs.detokenize([token]) for token in ids) == text.encode(), line
+
+
+@cache
+def across_words() -> tuple[list[str], list[str]]:
+    """Tokens and merges that were learned without a split into words, so that any difference of a split shows."""
+    library = Library(models.BPE())
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=510, initial_alphabet=alphabet, show_progress=False)
+    library.train_from_iterator(lines() * 3, trainer)
+    model = json.loads(library.to_str())["model"]
+    return sorted(model["vocab"], key=model["vocab"].__getitem__), [
+        " ".join(pair) for pair in model["merges"]
+    ]
+
+
+@pytest.mark.parametrize("name", [name for names in GROUPS.values() for name in names.split()[:2]])
+def test_every_split_is_that_of_llama_cpp(name: str, tmp_path: Path) -> None:
+    def add(writer: gguf.GGUFWriter) -> None:
+        tokens, merges = across_words()
+        writer.add_tokenizer_model("gpt2")
+        writer.add_tokenizer_pre(name)
+        writer.add_token_list([*tokens, "<end>"])
+        writer.add_token_types([1] * len(tokens) + [3])
+        writer.add_token_merges(merges)
+        writer.add_eos_token_id(len(tokens))
+        writer.add_bos_token_id(len(tokens))
+
+    import_model(write(tmp_path / "x.gguf", "llama-tokens", more=add), tmp_path / "ours")
+    ours = model_folder.load(tmp_path / "ours").tokenizer
+    assert ours is not None
+    assert ours.specials.framing is not None
+    with closing(llama_cpp.Llama(str(tmp_path / "x.gguf"), vocab_only=True, verbose=False)) as theirs:
+        before, after = ours.specials.framing
+        assert theirs.tokenize(b"a", add_bos=True) == [*before, *ours.encode("a"), *after]
+        own = [line for line in lines() if theirs.tokenize(line.encode(), add_bos=False) != ours.encode(line)]
+    is_cased = name in ("tekken", "gpt-4o", "llama4")  # which it approximates outside ASCII
+    assert len(own) <= (5 if is_cased else 0), own
 
 
 @pytest.mark.parametrize(("kind", "most"), [("float32", 1e-4), ("float16", 0.02), ("q8_0", 0.2)])

@@ -30,6 +30,7 @@ def explore(
 ) -> None:
     """Open a model in the browser and see every number of a pass."""
     from clearhead.api import load
+    from clearhead.decoding.generate import tokenizer_of
     from clearhead.model_folder import find
     from clearhead.serving.access_token import new_token
     from clearhead.serving.explorer.app import explorer_app
@@ -37,8 +38,9 @@ def explore(
 
     folder = find(model).resolve()
     name = folder.parent.name if folder.name in ("best", "last") else folder.name
-    token = new_token()
-    app = explorer_app(load(folder), name, str(folder), token=token)
+    token, loaded = new_token(), load(folder)
+    tokenizer_of(loaded.bundle.tokenizer)  # without which the page can show no text
+    app = explorer_app(loaded, name, str(folder), token=token)
     with listen(port) as listener, ended_by_ctrl_c():
         address = f"http://{HOST}:{listener.getsockname()[1]}/?token={token}"
         print(address, flush=True)

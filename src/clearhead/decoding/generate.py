@@ -302,6 +302,6 @@ def tokenizer_of(tokenizer: Tokenizer | None) -> Tokenizer:
     if tokenizer is None:
         raise InputError(
             "This model folder has no tokenizer.json, so the model can read ids but no text.\n"
-            "Add the model's tokenizer."
+            "Put the model's tokenizer.json into it, then: clearhead check FOLDER --accept"
         )
     return tokenizer
