@@ -1,5 +1,6 @@
 """Only what should learn does: adapters, or all but the frozen parts; merged, a model is what it was beside them."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,20 @@ from clearhead.models.inputs import Inputs
 from clearhead.models.model import Model
 from clearhead.training.checkpoints.files import list_checkpoints
 from clearhead.training.checkpoints.restore import read
-from clearhead.training.loop.adapters import Adapted, freeze_weights, is_part, merged, named_parts, part_names
+from clearhead.training.loop.adapters import (
+    Adapted,
+    GrownTable,
+    freeze_weights,
+    is_part,
+    merged,
+    named_parts,
+    part_names,
+)
 from clearhead.training.loop.optimizers import make_optimizers
 from clearhead.training.run.run import make_run
 from tests.models.cases import Case
 from tests.models.test_laws import cases
-from tests.training.run.test_start import kept, model_of, started, weights
+from tests.training.run.test_start import BYTES, kept, model_of, started, weights
 
 
 def training(**settings: Any) -> TrainingConfig:
@@ -154,6 +163,107 @@ def test_a_run_with_adapters_that_was_killed_ends_with_the_same_bits(tmp_path: P
     whole = started("classify", tmp_path / "a", init_from, **settings)
     list(whole.train())
     killed = started("classify", tmp_path / "b", init_from, **settings)
+    records = killed.train()
+    for record in records:
+        if record.step == 5:
+            break
+    records.close()  # type: ignore[attr-defined]
+    torch.manual_seed(99)
+    again = make_run(RunConfig.read(killed.out / "recipe.toml"), killed.out)
+    list(again.train(resume=True))
+    for name in ("best", "last"):
+        theirs, ours = ((run.out / name / "model.safetensors").read_bytes() for run in (whole, again))
+        assert theirs == ours
+
+
+# New rows of tables.
+
+
+ADDED, TABLES = range(40, 43), ("tokens.weight", "table.weight")
+
+
+def grown(shape: str, **settings: Any) -> Model:
+    """A model that learns the rows of three tokens, which have moved, and adapters."""
+    model = model_of(shape, **settings)
+    tables = [name for name, _ in model.named_parameters() if name.endswith(TABLES)]
+    freeze_weights(model, training(lora_rank=2), (), dict.fromkeys(tables, ADDED))
+    for part in {part for part in model.modules() if isinstance(part, GrownTable)}:
+        part.rows.data += torch.randn(part.rows.shape, generator=torch.Generator().manual_seed(4))
+    return stirred(model)
+
+
+@pytest.mark.parametrize(
+    ("shape", "settings"),
+    [
+        ("decoder", {}),
+        ("decoder", {"tied": False, "head_bias": True, "head_scale": 0.5, "soft_cap": 5.0}),
+        ("encoder", {}),
+        ("encoder-decoder", {}),
+        ("encoder-decoder", {"source_vocabulary": 70}),
+    ],
+)
+def test_of_a_table_that_has_grown_only_the_new_rows_learn(shape: str, settings: dict[str, Any]) -> None:
+    model = grown(shape, **settings)
+    rows = {name: weight for name, weight in model.named_parameters() if name.endswith(".rows")}
+    assert all(weight.shape == (len(ADDED), 8) for weight in rows.values())
+    assert len(rows) == len(
+        {id(p) for n, p in model_of(shape, **settings).named_parameters() if n.endswith(TABLES)}
+    )
+    assert learning(model) == {*rows, *(name for name in learning(model) if name.endswith((".A", ".B")))}
+
+    tokens = torch.tensor([[5, 41, 40, 7, 42, 6]])
+    inputs = Inputs(tokens, source=tokens if model.translates else None)
+    apart = model(inputs)
+    with merged(model):
+        assert [name for name, _ in model.named_parameters()] == [
+            name for name, _ in model_of(shape, **settings).named_parameters()
+        ]
+        together = model(inputs)
+    assert (together - apart).abs().max() <= 1e-5 * apart.abs().max()
+    assert torch.equal(model(inputs), apart)
+
+    # The gradient is that of the whole table, at its new rows.
+    goal = torch.randn(apart.shape, generator=torch.Generator().manual_seed(5))
+    (apart * goal).sum().backward()
+    with merged(model):
+        for weight in model.parameters():
+            weight.requires_grad_(True)
+        (model(inputs) * goal).sum().backward()
+        whole = {name: weight.grad for name, weight in model.named_parameters()}
+    for name, weight in rows.items():
+        expected = whole[name.replace(".rows", ".weight")]
+        assert expected is not None
+        assert weight.grad is not None
+        assert torch.allclose(weight.grad, expected[ADDED.start : ADDED.stop], rtol=1e-4, atol=1e-4)
+
+
+def test_adapters_on_conversations_keep_checkpoints_small_and_resume_to_the_same_bits(tmp_path: Path) -> None:
+    chats = tmp_path / "chats.jsonl"
+    rows = [
+        [{"role": "user", "content": f"{k}?"}, {"role": "assistant", "content": f"{k}!"}] for k in range(40)
+    ]
+    chats.write_text("".join(json.dumps({"messages": row}) + "\n" for row in rows))
+    given = model_of("decoder", vocabulary=BYTES.size)
+    init_from, wanted = kept(tmp_path / "given", given), {"lora_rank": 2, "steps": 6, "checkpoint_every": 3}
+    config = RunConfig.model_validate(
+        {
+            "task": "language-model",
+            "data": {"train": str(chats), "validation": 0.2},
+            "training": wanted
+            | {"init_from": init_from, "evaluate_every": 3, "batch_tokens": 64, "log_every": 1},
+        }
+    )
+    whole = make_run(config, tmp_path / "a")
+    list(whole.train())
+    _, tensors = read(list_checkpoints(whole.out / "checkpoints")[-1])
+    assert tensors["weights.decoder.tokens.rows"].shape == (3, 8)  # the markers of the three roles
+    assert not any(name.startswith("weights.") and "tokens.weight" in name for name in tensors)
+    table = weights(model_folder.load(whole.out / "last").module)["decoder.tokens.weight"]
+    before = weights(given)["decoder.tokens.weight"]
+    assert torch.equal(table[: BYTES.size], before)
+    assert whole.trainer is not None
+
+    killed = make_run(config, tmp_path / "b")
     records = killed.train()
     for record in records:
         if record.step == 5:

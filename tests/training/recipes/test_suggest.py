@@ -350,6 +350,34 @@ def test_a_model_to_start_from_gives_its_settings(tmp_path: Path) -> None:
     assert config.training.learning_rate < 1e-3
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_a_model_to_start_from_keeps_its_dropout_and_its_targets(dropout: float, tmp_path: Path) -> None:
+    """What keeps a new model from overfitting harms one that has learned without it."""
+    sizes = {"vocabulary": 300, "d": 24, "h": 3, "dropout": dropout}
+    save(tmp_path / "reads", Bundle(build(ModelConfig.model_validate({"shape": "encoder"} | sizes))))
+    save(tmp_path / "writes", Bundle(build(ModelConfig.model_validate({"shape": "decoder"} | sizes))))
+    save(
+        tmp_path / "translates",
+        Bundle(build(ModelConfig.model_validate({"shape": "encoder-decoder"} | sizes))),
+    )
+    (tmp_path / "pairs.tsv").write_text("".join(f"uno {k}\tone {k}\n" for k in range(90)))
+    cases: list[tuple[Task, str, str]] = [
+        ("classify", labelled_file(tmp_path, {"a": 30, "b": 30}), "reads"),
+        ("language-model", text_file(tmp_path, 3000), "writes"),
+        ("masked-language-model", text_file(tmp_path, 3000), "reads"),
+        ("translate", str(tmp_path / "pairs.tsv"), "translates"),
+    ]
+    for task, file, start in cases:
+        for lora in ({}, {"training.lora_rank": "4"}):
+            config, _ = recipe_for(
+                task, [file], overrides={"training.init_from": str(tmp_path / start)} | lora
+            )
+            assert (config.model.dropout, config.training.label_smoothing) == (dropout, 0.0)
+            assert config.training.learning_rate == (1e-3 if lora else 2e-4)
+    new, _ = recipe_for("translate", [str(tmp_path / "pairs.tsv")])
+    assert new.training.label_smoothing > 0
+
+
 def test_of_large_data_a_sample_tells_about_all(tmp_path: Path) -> None:
     size = SAMPLE_CHARACTERS + 2_000_000
     config, _ = recipe_for("language-model", [text_file(tmp_path, size)])

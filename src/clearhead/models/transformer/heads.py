@@ -1,5 +1,7 @@
 """Heads: what a model makes of the vectors X (b, n, d) at the top of a stack."""
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -9,6 +11,10 @@ from clearhead.errors import InputError
 from clearhead.layers.masks import real_tokens
 from clearhead.layers.norms import NORMS
 from clearhead.layers.sites import site
+
+Product = Callable[
+    [Tensor, Tensor, Tensor | None], Tensor
+]  # of vectors (…, d) with a table (vocabulary, d), and b
 
 
 class LanguageHead(nn.Module):
@@ -24,12 +30,13 @@ class LanguageHead(nn.Module):
         )
         self.table = table if config.tied else nn.Linear(d, config.vocabulary, bias=False)
         self.bias = nn.Parameter(torch.zeros(config.vocabulary)) if config.head_bias else None
+        self.product: Product = F.linear  # another one if only some rows of the table are trained
 
     def forward(self, X: Tensor, counts: Tensor | None = None) -> Tensor:
         """(b, n, d) -> (b, n, vocabulary)."""
         if self.transform is not None and self.transform_norm is not None:
             X = self.transform_norm(F.gelu(self.transform(X)), real_tokens(counts, X.shape[1]))
-        Z = F.linear(X * self.scale if self.scale != 1 else X, self.table.weight, self.bias)
+        Z = self.product(X * self.scale if self.scale != 1 else X, self.table.weight, self.bias)
         return Z if self.soft_cap is None else self.soft_cap * torch.tanh(Z / self.soft_cap)
 
 

@@ -5,13 +5,15 @@ LoRA (Hu et al., 2021): a matrix W is frozen, and B A of a low rank is trained b
 
     x ↦ (W + s B A) x,   A (r, d_in) random, B (d_out, r) zero, so that nothing changes at first.
 
-Inside `merged` every such matrix is the one matrix W + s B A: what is saved, evaluated or decoded is an ordinary
-model with its usual names.
+Of a table that has grown by tokens, such as the markers of conversations, only the rows of these tokens are trained.
+Inside `merged` every such matrix is the one matrix W + s B A, and every such table has its new rows: what is saved or
+decoded is an ordinary model with its usual names.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +23,7 @@ from clearhead.config.training import TrainingConfig
 from clearhead.errors import ConfigError, suggest
 from clearhead.layers.attention import Attention
 from clearhead.layers.feedforward import FeedForward
+from clearhead.models.transformer.heads import LanguageHead
 
 EMBEDDINGS = ("tokens", "positions", "types", "embedding_norm")  # of a stack, before its first block
 
@@ -47,17 +50,83 @@ class Adapted(nn.Module):
     @torch.no_grad()
     def merged(self) -> nn.Linear:
         """The one matrix W + s B A."""
-        linear = nn.Linear(1, 1, device="meta")
-        linear.out_features, linear.in_features = self.weight.shape
-        linear.weight = nn.Parameter(self.weight + self.scale * (self.B @ self.A), requires_grad=False)
-        linear.bias = self.bias
-        return linear
+        return linear_of(self.weight + self.scale * (self.B @ self.A), self.bias)
 
 
-def freeze_weights(model: nn.Module, training: TrainingConfig, new: Collection[str] = ()) -> None:
-    """Freezes what is not trained: with LoRA all but adapters and `new` weights, always `training.frozen`."""
+def linear_of(W: Tensor, bias: nn.Parameter | None) -> nn.Linear:
+    """The layer of a frozen matrix."""
+    linear = nn.Linear(1, 1, device="meta")
+    linear.out_features, linear.in_features = W.shape
+    linear.weight, linear.bias = nn.Parameter(W, requires_grad=False), bias  # type: ignore[assignment]
+    return linear
+
+
+class GrownTable(nn.Module):
+    """A frozen table of embeddings, of a head, or of both, in which the rows of added tokens are trained."""
+
+    def __init__(self, table: nn.Embedding | nn.Linear, added: range) -> None:
+        super().__init__()
+        self.weight, self.added, self.is_linear = table.weight, added, isinstance(table, nn.Linear)
+        self.rows = nn.Parameter(table.weight.detach()[added.start : added.stop].clone())
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """The vectors of tokens: (b, n) -> (b, n, d)."""
+        place = tokens - self.added.start
+        is_added = (place >= 0) & (place < len(self.added))
+        new = F.embedding(place.clamp(0, len(self.added) - 1), self.rows)
+        return torch.where(is_added[..., None], new, F.embedding(tokens, self.weight))
+
+    def product(self, X: Tensor, W: Tensor, bias: Tensor | None) -> Tensor:
+        """The logits of all tokens: (…, d) -> (…, vocabulary)."""
+        return GrownProduct.apply(X, W, self.rows, self.added.start, bias)  # type: ignore[no-untyped-call]
+
+    @torch.no_grad()
+    def merged(self) -> nn.Module:
+        """The one table."""
+        W = self.weight.clone()
+        W[self.added.start : self.added.stop] = self.rows
+        return linear_of(W, None) if self.is_linear else nn.Embedding.from_pretrained(W)
+
+
+class GrownProduct(torch.autograd.Function):
+    """W x + b, where some rows of W are those of another matrix R, and only R has a gradient.
+
+    Autograd would copy all logits to put a few in their place, and compute the gradient of the whole of W.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, X: Tensor, W: Tensor, R: Tensor, first: int, bias: Tensor | None) -> Tensor:
+        """(…, d) -> (…, vocabulary)."""
+        Z, some = F.linear(X, W, bias), slice(first, first + len(R))
+        Z[..., some] = F.linear(X, R, None if bias is None else bias[some])
+        ctx.save_for_backward(X, W, R)
+        ctx.some, ctx.has_bias = some, bias is not None and bias.requires_grad
+        return Z
+
+    @staticmethod
+    def backward(ctx: Any, dZ: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients of X, R and b."""
+        X, W, R = ctx.saved_tensors
+        dZ = dZ.to(W.dtype)  # lower with mixed precision
+        new = dZ[..., ctx.some]
+        dX = dZ @ W + new @ (R - W[ctx.some])
+        dR = new.flatten(0, -2).mT @ X.flatten(0, -2).to(W.dtype)
+        return dX.to(X.dtype), None, dR, None, dZ.flatten(0, -2).sum(0) if ctx.has_bias else None
+
+
+def freeze_weights(
+    model: nn.Module,
+    training: TrainingConfig,
+    new: Collection[str] = (),
+    grown: Mapping[str, range] | None = None,
+) -> None:
+    """Freezes what is not trained: with LoRA all but adapters and what is new, always `training.frozen`.
+
+    `new` are the names of whole weights, `grown` those of tables that have new rows, and which they are.
+    """
     if training.lora_rank is not None:
         adapt(model, training, new)
+        train_rows(model, grown or {})
     for name, weight in named_parts(model):
         if any(is_part(name, part) for part in training.frozen):
             weight.requires_grad_(False)
@@ -92,22 +161,49 @@ def adapt(model: nn.Module, training: TrainingConfig, new: Collection[str]) -> N
         )
 
 
+def train_rows(model: nn.Module, grown: Mapping[str, range]) -> None:
+    """Lets the new rows of tables be trained, and of a bias for each token all of it."""
+    weights = dict(model.named_parameters())
+    tables = {id(weights[name]): rows for name, rows in grown.items() if weights[name].ndim == 2}
+    made: dict[int, GrownTable] = {}  # by weight: embeddings and a tied head remain one table
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, nn.Embedding | nn.Linear) and (key := id(child.weight)) in tables:
+                table = made.setdefault(key, GrownTable(child, tables[key]))
+                setattr(module, name, table)
+                if isinstance(module, LanguageHead):
+                    module.product = table.product
+    for name in grown:
+        if weights[name].ndim == 1:
+            weights[name].requires_grad_(True)
+
+
 @contextmanager
 def merged(model: nn.Module) -> Iterator[None]:
-    """Merges the adapters of a model into its matrices; afterwards all is as before, to the last bit."""
+    """Merges what is trained into the matrices and tables of a model; afterwards all is as before, to the last bit."""
     found = [
         (module, name, child)
         for module in model.modules()
         for name, child in module.named_children()
-        if isinstance(child, Adapted)
+        if isinstance(child, Adapted | GrownTable)
+    ]
+    whole = {child: child.merged() for child in {child for _, _, child in found}}
+    heads = [
+        (module, module.product)
+        for module, _, child in found
+        if isinstance(module, LanguageHead) and isinstance(child, GrownTable)
     ]
     for module, name, child in found:
-        setattr(module, name, child.merged())
+        setattr(module, name, whole[child])
+    for head, _ in heads:
+        head.product = F.linear
     try:
         yield
     finally:
         for module, name, child in found:
             setattr(module, name, child)
+        for head, product in heads:
+            head.product = product
 
 
 def adapters_of(model: nn.Module) -> set[int]:

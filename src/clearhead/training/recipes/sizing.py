@@ -47,7 +47,7 @@ PAIR_CONTEXT = (
 )
 ALL_STACKS = ("encoder_blocks", "decoder_blocks")
 # What the data and the time decide, even if the model starts from another.
-NOT_TAKEN = {"vocabulary", "source_vocabulary", "head", "classes", "dropout"}
+NOT_TAKEN = {"vocabulary", "source_vocabulary", "head", "classes"}
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Sizing:
 
     def choose(self) -> None:
         """Makes the choices."""
-        if self.choices.get("training.init_from") is not None:
+        if not self.is_new:
             self.start_from(Path(self.choices.get("training.init_from")))
         else:
             self.choose_size()
@@ -138,10 +138,14 @@ class Sizing:
             )
 
     @property
+    def is_new(self) -> bool:
+        """Whether there is no pre-trained model to start from."""
+        return self.choices.get("training.init_from") is None
+
+    @property
     def is_small(self) -> bool:
         """Whether there are few labelled texts, and no pre-trained model."""
-        is_new = self.choices.get("training.init_from") is None
-        return self.kind == "labelled" and is_new and self.sample.characters < SMALL
+        return self.kind == "labelled" and self.is_new and self.sample.characters < SMALL
 
     def start_from(self, folder: Path) -> None:
         """Uses the settings of the model to start from, so that its weights fit."""
@@ -177,7 +181,7 @@ class Sizing:
         self.choices.choose(f"fits {whole}; {longer} and counted", model__context=tokens)
 
     def choose_training(self) -> None:
-        """Chooses batches, length, and what keeps the model from overfitting."""
+        """Chooses batches, length, regularisation and evaluations."""
         batch = next(size for most, size in BATCHES if self.tokens < most)
         batch = batch if self.machine.name != "a GPU" else 8 * batch
         little, much = (
@@ -194,6 +198,18 @@ class Sizing:
                 training__minutes=self.machine.minutes, training__epochs=epochs,
             )  # fmt: skip
         expected = self.expected_epochs(batch)
+        if self.is_new:  # one that has learned with its own would have to learn again with others
+            self.choose_regularisation(expected)
+        if self.choices.get("data.validation") != 0.0:
+            self.choices.choose(
+                f"training stops after {PATIENCE} evaluations without improvement",
+                training__patience=PATIENCE,
+            )
+        tokens = int(max(50_000, min(200_000, expected * self.tokens / 100)))
+        self.choices.choose("so that evaluations take little of the time", training__evaluate_tokens=tokens)
+
+    def choose_regularisation(self, expected: float) -> None:
+        """Chooses what keeps a new model from overfitting data that it reads so often."""
         dropout = next(share for most, share in DROPOUTS if expected < most)
         if self.is_small:
             dropout = 0.5 if self.choices.get("tokenizer.kind") == "word" else 0.3
@@ -204,13 +220,6 @@ class Sizing:
             )
         if self.kind == "pair":
             self.choices.choose("a sentence has more than one translation", training__label_smoothing=0.1)
-        if self.choices.get("data.validation") != 0.0:
-            self.choices.choose(
-                f"training stops after {PATIENCE} evaluations without improvement",
-                training__patience=PATIENCE,
-            )
-        tokens = int(max(50_000, min(200_000, expected * self.tokens / 100)))
-        self.choices.choose("so that evaluations take little of the time", training__evaluate_tokens=tokens)
 
     def expected_epochs(self, batch: int) -> float:
         """How often the data will be read, approximately, given the steps, epochs and minutes."""

@@ -67,18 +67,21 @@ class Start:
         return Tokenizers(self.given.tokenizer if self.config.kind == "pair" else source, source)
 
     def initialise(self, model: Model, data: Prepared) -> None:
-        """Gives a new model its first weights, and decides which of them are trainable."""
+        """Gives a new model its first weights, decides which of them are trainable, and frees the given model."""
         new: list[str] = []
+        grown: dict[str, range] = {}
         if self.given is not None and self.tokenizers is not None:
             is_same_head = self.given.labels == list(data.labels)
             copied = copy_weights(model, self.given.module, is_same_head)
             grown = fill_rows(model, self.tokenizers, data.tokenizers, self.config.training.seed)
             self.notes += self.weight_notes(copied, data)
-            new = [*copied.new, *grown]
+            new = copied.new
+            grown = {name: rows for name, rows in grown.items() if name not in new}
         if self.vectors is not None:
             folder = str(self.config.training.embeddings_from)
             self.notes += set_embeddings(model, data.tokenizers, self.vectors, folder)
-        freeze_weights(model, self.config.training, new)
+        freeze_weights(model, self.config.training, new, grown)
+        self.given = None
         every = sum(weight.numel() for weight in model.parameters())
         learning = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
         self.notes += [f"{learning:,} of {every:,} parameters are trained"] * (learning < every)
@@ -236,16 +239,16 @@ def copy_weights(model: Model, given: Model, is_same_head: bool = True) -> Copie
 
 
 @torch.no_grad()
-def fill_rows(model: Model, old: Tokenizers, new: Tokenizers, seed: int) -> list[str]:
-    """Gives added tokens the mean row of the others, with a little noise; the names of such tables."""
+def fill_rows(model: Model, old: Tokenizers, new: Tokenizers, seed: int) -> dict[str, range]:
+    """Gives added tokens the mean row of the others, with a little noise; the names of such tables, and the rows."""
     generator = torch.Generator().manual_seed(seed)
-    grown = []
+    grown = {}
     for name, weight in model.named_parameters():
         is_source = name.startswith("encoder.")
         before, now = (pair.source.size if is_source else pair.target.size for pair in (old, new))
         if name.endswith(TABLES) and now > before:
             weight[before:now] = near_the_mean(weight[:before], now - before, generator)
-            grown.append(name)
+            grown[name] = range(before, now)
     return grown
 
 
