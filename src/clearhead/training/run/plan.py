@@ -82,11 +82,12 @@ def make_plan(run: RunConfig, data: Prepared, model: Model, out: Path) -> Plan:
     training = run.training
     lasting, free = requirements.lasting_bytes(training, model), requirements.free_memory(training.device)
     check = partial(requirements.check_fits, training, lasting, free)
-    check(0)
+    check(requirements.weight_bytes(model, True))  # the gradients
     disk = requirements.disk_bytes(training, model)
     free_disk = requirements.check_disk(training, disk, out)
     step = take_trial_steps(run, data, model, check)
-    check(step.bytes)
+    passing = max(step.bytes, requirements.saving_bytes(training, model))
+    check(passing)
     batches = data.batches("train", training.batch_tokens, training.seed).count(0)
     steps = count_steps(training, batches, step.seconds)
     saving = seconds_to_save(out, requirements.state_bytes(training, model)) if is_first() else 0.0
@@ -95,7 +96,7 @@ def make_plan(run: RunConfig, data: Prepared, model: Model, out: Path) -> Plan:
         steps=steps,
         tokens_per_step=step.tokens,
         seconds_per_step=step.seconds,
-        memory_bytes=lasting + step.bytes + requirements.RUNTIME_BYTES,
+        memory_bytes=lasting + passing + requirements.RUNTIME_BYTES,
         free_bytes=free,
         epochs=steps / batches,
         disk_bytes=disk,

@@ -16,7 +16,9 @@ from clearhead.training.loop.adapters import freeze_weights
 from clearhead.training.loop.device import pick_device
 from clearhead.training.run.disk import format_bytes, free_room, used_room
 
-RUNTIME_BYTES = 200_000_000  # of PyTorch and its allocator: 90 to 300 MB were seen
+RUNTIME_BYTES = (
+    300_000_000  # of PyTorch and other libraries, 260 MB before the first step, and their allocator
+)
 STATE_COPIES = {"muon": 1.3, "adamw": 2.0}  # of the weights, that an optimizer keeps
 OTHER_FILES = 10_000_000  # bytes of the log, the report and the like
 
@@ -25,7 +27,9 @@ def check_size(settings: ModelConfig, training: TrainingConfig) -> None:
     """Rejects a model whose weights alone do not fit, before any memory is allocated for them."""
     model = empty(settings)
     freeze_weights(model, training)
-    check_fits(training, lasting_bytes(training, model), free_memory(training.device), 0)
+    check_fits(
+        training, lasting_bytes(training, model), free_memory(training.device), weight_bytes(model, True)
+    )
 
 
 def check_fits(training: TrainingConfig, lasting: int, free: int, passing: int) -> None:
@@ -45,13 +49,19 @@ def check_fits(training: TrainingConfig, lasting: int, free: int, passing: int) 
 
 
 def lasting_bytes(training: TrainingConfig, model: Model) -> int:
-    """What stays in memory from step to step: weights, gradients, optimizer state, averages, the copy being saved."""
+    """What stays in memory from step to step: weights, optimizer state, averages, the copy being saved."""
     learning, frozen = weight_bytes(model, True), weight_bytes(model, False)
     state = state_bytes(training, model)
     applied = {"none": 0, "exponential": 1, "last": 2}[training.average] * learning
     is_apart = pick_device(training.device).type != "cpu"  # what is saved is copied to main memory
     shards = ranks() if training.parallel == "fsdp" else 1
-    return (frozen + learning + state + applied + (0 if is_apart else state)) // shards
+    return (frozen + state + applied + (0 if is_apart else state)) // shards
+
+
+def saving_bytes(training: TrainingConfig, model: Model) -> int:
+    """What is allocated while a model folder is written: its bytes and, with adapters, the merged weights."""
+    weights = weight_bytes(model, True) + weight_bytes(model, False)
+    return weights if training.lora_rank is None else 2 * weights
 
 
 def state_bytes(training: TrainingConfig, model: Model) -> int:

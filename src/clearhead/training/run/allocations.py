@@ -1,0 +1,45 @@
+"""What is allocated: operations of PyTorch enter, inside a `with`; the most bytes of their tensors at once leave.
+
+Forward and backward passes and optimizers are counted alike, whatever they save, copy or compute again.
+"""
+
+import weakref
+from typing import Any
+
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from clearhead.training.distributed.collectives import local_rows
+
+
+class AllocationMeter(TorchDispatchMode):
+    """Counts the bytes of tensors that are made inside the `with`, while they exist; `most` is their peak."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.known: set[int] = set()  # the storages that are counted, by their ids
+        self.now = self.most = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, given: Any = (), named: Any = None) -> Any:
+        """Runs an operation, and counts the tensors that it allocates; those of its inputs are not new."""
+        result = function(*given, **(named or {}))
+        old = {local_rows(X).untyped_storage().data_ptr() for X in tensors_of((given, named))}
+        for X in tensors_of(result):
+            storage = local_rows(X).untyped_storage()
+            if storage.data_ptr() not in old and id(storage) not in self.known:
+                self.known.add(id(storage))
+                self.now += storage.nbytes()
+                weakref.finalize(storage, self.free, id(storage), storage.nbytes())
+        self.most = max(self.most, self.now)
+        return result
+
+    def free(self, key: int, size: int) -> None:
+        """Forgets a storage."""
+        self.known.discard(key)
+        self.now -= size
+
+
+def tensors_of(values: Any) -> list[Tensor]:
+    """The tensors in nested lists, tuples and tables."""
+    return [value for value in tree_leaves(values) if isinstance(value, Tensor)]
