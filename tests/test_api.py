@@ -228,3 +228,102 @@ def test_train_gives_the_best_model_and_never_writes_over_a_run(tmp_path: Path) 
 def test_a_classifier_says_what_it_can_do_instead_of_translating() -> None:
     with pytest.raises(InputError, match=r"This is a classifier.*\nUse classify or embed\."):
         Model(classifier()).translate("he")
+
+
+def test_ids_are_continued_as_they_are(writes: Model, translates: Model) -> None:
+    text = "the cat sat"
+    settings: dict[str, Any] = {"max_tokens": 5, "temperature": 0.0}
+    framed = writes.generator.prompt(text).ids
+    expected = writes.generate(text, **settings)
+    assert writes.generate(ids=framed, **settings) == expected
+    assert writes.generate(ids=torch.tensor(framed), **settings) == expected
+    both = writes.generate(ids=torch.tensor([framed, framed]), **settings)
+    assert [one.tokens for one in both] == [expected.tokens] * 2
+    assert writes.generate(ids=[framed, framed[:2]], **settings)[0].tokens == expected.tokens
+    assert writes.generate(ids=framed[1:], **settings).tokens  # nothing is added before them
+    source = translates.generator.prompt(text).source
+    assert source is not None
+    assert translates.generate(ids=source).text == translates.translate(text)
+
+
+def test_one_stop_string_is_not_its_letters(writes: Model) -> None:
+    whole = writes.generate("the cat", max_tokens=8, temperature=0.0).text
+    word = whole.split()[1]
+    found = writes.generate("the cat", max_tokens=8, temperature=0.0, stop=word)
+    assert (found.reason, found.text) == ("stop", whole.split(word)[0])
+
+
+def test_a_trace_knows_what_was_read(writes: Model, translates: Model, decides: Model) -> None:
+    seen = writes.trace("the cat")
+    assert seen.tokens == ["<s>", "the", "cat"]
+    assert seen.ids == writes.tokenizer.encode("the cat", begin=True)
+    assert seen["decoder.0.self.weights"].shape[-1] == len(seen.ids)
+    assert seen.source_ids == []
+    both = translates.trace("the cat", "he is")
+    assert (both.tokens, both.source_tokens) == (["<s>", "he", "is"], ["<s>", "the", "cat", "</s>"])
+    assert decides.trace("the cat").tokens == ["<s>", "the", "cat", "</s>"]
+
+
+def test_a_folder_is_overwritten_only_where_asked_for(tmp_path: Path, writes: Model, decides: Model) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()  # an empty folder is nothing to lose
+    writes.save(folder)
+    with pytest.raises(
+        InputError, match=r"already exists.\nChoose another name, or save\(path, overwrite=True\)"
+    ):
+        decides.save(folder)
+    assert clearhead.load(folder).config == writes.config
+    decides.save(folder, overwrite=True)
+    assert clearhead.load(folder).config == decides.config
+    (tmp_path / "notes.txt").write_text("mine")
+    for other in (tmp_path, tmp_path / "notes.txt"):
+        with pytest.raises(InputError, match="already exists and is not a model folder"):
+            writes.save(other, overwrite=True)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_what_belongs_to_other_programs_names_the_import(tmp_path: Path) -> None:
+    (tmp_path / "x y.gguf").write_bytes(b"GGUF")
+    with pytest.raises(ModelFolderError) as caught:
+        clearhead.load(tmp_path / "x y.gguf")
+    assert f"clearhead import '{tmp_path}/x y.gguf' 'x y-clearhead'" in str(caught.value)
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "config.json").write_text('{"model_type": "llama"}')
+    (theirs / "model.safetensors").write_bytes(b"")
+    for source in (theirs, theirs / "model.safetensors"):
+        with pytest.raises(ModelFolderError) as caught:
+            clearhead.load(source)
+        assert f"clearhead import {theirs} theirs-clearhead" in str(caught.value)
+
+
+def test_the_type_of_weights_has_a_name(tmp_path: Path, writes: Model) -> None:
+    writes.save(tmp_path / "model")
+    assert next(clearhead.load(tmp_path / "model", "bfloat16").module.parameters()).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m: m.generate(), "A text is a str, not a NoneType"),
+        (lambda m: m.generate("a", ids=[1]), "generate takes a prompt or its ids, not both"),
+        (lambda m: m.generate(ids=[]), "is not a list of whole numbers"),
+        (lambda m: m.generate(ids=[[1], []]), "is not a list of whole numbers"),
+        (lambda m: m.generate(ids="abc"), "is not a list of whole numbers"),
+        (lambda m: m.generate(ids=[1.5]), "is not a list of whole numbers"),
+        (lambda m: m.generate(ids=torch.randn(2)), "but are whole numbers"),
+        (lambda m: m.generate(ids=[10**6]), "ids contain 1000000, but the model has ids 0 to"),
+        (lambda m: m.generate(b"the"), "A text is a str, not a bytes"),
+        (lambda m: m.trace("the", target="a"), "takes no target"),
+        (lambda m: m.trace("the")[3], "A site has a name such as"),
+        (lambda m: m.save(None), "A path is a str or a Path, not None"),
+        (lambda m: clearhead.load(None), "A path is a str or a Path, not None"),  # type: ignore[arg-type]
+        (lambda m: clearhead.load("x", "float33"), "dtype = 'float33' is not a type of weights"),
+        (lambda m: clearhead.load("x", torch.int64), "dtype = torch.int64 is not a type of weights"),
+        (lambda m: clearhead.train({"task": "x"}, "y"), "A recipe is a file, .* not a dict"),  # type: ignore[arg-type]
+        (lambda m: clearhead.train("spanish-translator", 5), "A path is a str or a Path, not 5"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_python_can_get_wrong_is_explained(writes: Model, call: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call(writes)

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
@@ -16,7 +17,7 @@ from clearhead.config.model import ModelConfig
 from clearhead.config.run import RunConfig
 from clearhead.data.chats import messages_of
 from clearhead.decoding.chat import Turn, dropped_note, next_turn
-from clearhead.decoding.generate import Generation, Generator, Piece, tokenizer_of
+from clearhead.decoding.generate import Generation, Generator, Piece, Prompt, tokenizer_of
 from clearhead.decoding.read import Classification, Reader
 from clearhead.errors import InputError
 from clearhead.examples import Message
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
+Ids = Sequence[int] | Sequence[Sequence[int]] | Tensor
+TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
 class Model:
@@ -70,9 +73,19 @@ class Model:
         """Classifies and embeds text with this model."""
         return Reader(self.bundle)
 
-    def save(self, path: str | Path) -> Self:
-        """Writes the model folder."""
-        model_folder.save(path, self.bundle)
+    def save(self, path: str | Path, overwrite: bool = False) -> Self:
+        """Writes the model folder; with `overwrite`, in place of an existing one."""
+        folder = check_path(path)
+        if folder.exists() and not (folder.is_dir() and is_replaceable(folder, overwrite)):
+            raise InputError(
+                f"{folder} already exists{' and is not a model folder' * overwrite}.\n"
+                + (
+                    "Choose another name."
+                    if overwrite
+                    else "Choose another name, or save(path, overwrite=True)."
+                )
+            )
+        model_folder.save(folder, self.bundle)
         return self
 
     @torch.no_grad()
@@ -81,20 +94,45 @@ class Model:
         return self.module(Inputs(ids, source=source)).float()
 
     @overload
-    def generate(self, prompt: str, **settings: Any) -> Generation: ...
+    def generate(self, prompt: str, *, ids: None = None, **settings: Any) -> Generation: ...
     @overload
-    def generate(self, prompt: Sequence[str], **settings: Any) -> list[Generation]: ...
-    def generate(self, prompt: str | Sequence[str], **settings: Any) -> Generation | list[Generation]:
+    def generate(self, prompt: Sequence[str], *, ids: None = None, **settings: Any) -> list[Generation]: ...
+    @overload
+    def generate(self, prompt: None = None, *, ids: Ids, **settings: Any) -> Any: ...
+    def generate(
+        self, prompt: str | Sequence[str] | None = None, *, ids: Ids | None = None, **settings: Any
+    ) -> Generation | list[Generation]:
         """Continues a prompt, or each of a list; `settings` are those of `[decoding]`.
 
-        `chat` says whether a prompt is a message to answer; if omitted, it is one for a model that was trained on
-        conversations. A translator also takes `split_sentences`; if omitted, it splits what is longer than its context.
+        `ids` are the tokens of a prompt, of a translator those of its source, exactly as the model reads them: a list
+        or a tensor, or several of them for a list of results. `chat` says whether a prompt is a message to answer; if
+        omitted, it is one for a model that was trained on conversations. A translator also takes `split_sentences`; if
+        omitted, it splits what is longer than its context.
         """
         how = {key: settings.pop(key, None) for key in ("split_sentences", "chat")}
-        items = prepare_each(prompt, partial(self.generator.prompt, **how))
+        if prompt is not None and ids is not None:
+            raise InputError("generate takes a prompt or its ids, not both.\nOmit one of them.")
+        if ids is not None:
+            rows, is_single = rows_of(ids)
+            items = [self.prompt_of(row) for row in rows]
+        else:
+            items = prepare_each(prompt, partial(self.generator.prompt, **how))
+            is_single = isinstance(prompt, str)
         best = self.generator.complete(items, DecodingConfig(**settings))
         written = [replace(first, others=others) if others else first for first, *others in best]
-        return written[0] if isinstance(prompt, str) else written
+        return written[0] if is_single else written
+
+    def prompt_of(self, ids: list[int]) -> Prompt:
+        """A prompt, or the source of a translator, from its ids."""
+        size = self.config.vocabulary_encoder if self.translates else self.config.vocabulary
+        if wrong := [id for id in ids if not 0 <= id < size]:
+            raise InputError(
+                f"ids contain {wrong[0]}, but the model has ids 0 to {size - 1}.\n"
+                "Encode the text with this model's own tokenizer."
+            )
+        if self.translates:
+            return Prompt(list(self.generator.frame.before), self.generator.fitting(ids, 0, "source"))
+        return Prompt(self.generator.fitting(ids, 1, "prompt"))
 
     def stream(self, prompt: str, **settings: Any) -> Iterator[Piece]:
         """Continues a prompt, piece by piece; a piece never splits a character."""
@@ -152,16 +190,16 @@ class Model:
                 "Use generate, or load a translator."
             )
 
-    def classify(self, texts: str | Sequence[str], cut: bool = False) -> list[Classification]:
-        """The label of each text, and the probability of every label; `cut` truncates longer ones to what fits."""
-        return self.reader.classify(prepare_each(texts, partial(self.reader.ids, cut=cut)))
+    def classify(self, texts: str | Sequence[str], truncate: bool = False) -> list[Classification]:
+        """The label of each text, and the probability of every label; `truncate` shortens those that do not fit."""
+        return self.reader.classify(prepare_each(texts, partial(self.reader.ids, truncate=truncate)))
 
-    def embed(self, texts: str | Sequence[str], cut: bool = False) -> Tensor:
-        """One vector for each text: float32 (len(texts), d); `cut` truncates longer ones to what fits."""
-        return self.reader.embed(prepare_each(texts, partial(self.reader.ids, cut=cut)))
+    def embed(self, texts: str | Sequence[str], truncate: bool = False) -> Tensor:
+        """One vector for each text: float32 (len(texts), d); `truncate` shortens those that do not fit."""
+        return self.reader.embed(prepare_each(texts, partial(self.reader.ids, truncate=truncate)))
 
-    def trace(self, text: str, target: str | None = None) -> Trace:
-        """Every named tensor of one pass over a text; a translator's over its source and target.
+    def trace(self, text: str, target: str | None = None) -> "TextTrace":
+        """Every named tensor of one pass over a text, with its ids and tokens; a translator's over source and target.
 
         If omitted, the target is the model's own translation.
         """
@@ -169,21 +207,46 @@ class Model:
             raise InputError(f"A model of shape '{self.config.shape}' takes no target.\nCall trace(text).")
         inputs = Inputs(torch.tensor([self.reader.framed(self.reader.tokenizer.encode(check_text(text)))]))
         if self.translates:
-            target = self.translate(text) if target is None else target
+            target = self.translate(text) if target is None else check_text(target)
             ids = [*self.generator.frame.before, *self.tokenizer.encode(target)]
             inputs = Inputs(torch.tensor([ids]), source=inputs.tokens)
         with torch.no_grad(), capture(self.module) as trace:
             self.module.outputs(inputs)
-        return trace
+        read = inputs.tokens[0].tolist()
+        source = [] if inputs.source is None else inputs.source[0].tolist()
+        tokenizer = self.tokenizer if self.translates else self.reader.tokenizer
+        return TextTrace(
+            trace,
+            ids=read,
+            tokens=[tokenizer.piece(id) for id in read],
+            source_ids=source,
+            source_tokens=[self.reader.tokenizer.piece(id) for id in source],
+        )
 
     def __repr__(self) -> str:
         count = sum(weight.numel() for weight in self.module.parameters())
         return f"<clearhead {self.config.shape}, {count:,} weights>"
 
 
-def prepare_each(texts: str | Sequence[str], prepare: Callable[[str], Item]) -> list[Item]:
+class TextTrace(Trace):
+    """The tensors of a pass over a text, by site, and what the model read; of a translator also its source."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        ids: list[int],
+        tokens: list[str],
+        source_ids: list[int],
+        source_tokens: list[str],
+    ) -> None:
+        super().__init__(trace)
+        self.ids, self.tokens = ids, tokens
+        self.source_ids, self.source_tokens = source_ids, source_tokens
+
+
+def prepare_each(texts: str | Sequence[str] | None, prepare: Callable[[str], Item]) -> list[Item]:
     """Prepares a single text, or each of a list; an error says which of a list it means."""
-    if isinstance(texts, str) or not isinstance(texts, Sequence):
+    if isinstance(texts, str | bytes) or not isinstance(texts, Sequence):
         return [prepare(check_text(texts))]
     items = []
     for place, text in enumerate(texts):
@@ -201,9 +264,46 @@ def check_text(text: object) -> str:
     return text
 
 
-def load(path: str | Path, dtype: torch.dtype = torch.float32) -> Model:
-    """Reads a model folder."""
-    return Model(model_folder.load(path, dtype))
+def rows_of(ids: object) -> tuple[list[list[int]], bool]:
+    """Ids as rows, and whether they are a single one: a list or tensor (n), or several of them."""
+    if isinstance(ids, Tensor):
+        if ids.is_floating_point() or ids.ndim not in (1, 2):
+            raise InputError(
+                f"ids have shape {tuple(ids.shape)} and type {ids.dtype}, but are whole numbers (n) or (b, n)."
+            )
+        ids = ids.tolist()
+    is_list = isinstance(ids, Sequence) and not isinstance(ids, str | bytes)
+    items: list[Any] = list(ids) if is_list and isinstance(ids, Sequence) else []
+    is_single = not any(isinstance(item, Sequence | Tensor) for item in items)
+    rows = [items] if is_single else [item.tolist() if isinstance(item, Tensor) else item for item in items]
+    for row in rows:
+        if not isinstance(row, list | tuple) or not row or any(type(id) is not int for id in row):
+            raise InputError(
+                f"ids = {ids!r:.80} is not a list of whole numbers.\nGive at least one id, such as "
+                "model.tokenizer.encode(text), or a list of such lists."
+            )
+    return [list(row) for row in rows], is_single
+
+
+def check_path(path: object) -> Path:
+    """A path; rejects anything else."""
+    if not isinstance(path, str | PathLike) or not str(path):
+        raise InputError(f"A path is a str or a Path, not {path!r:.80}.\nName a folder.")
+    return Path(path)
+
+
+def is_replaceable(folder: Path, overwrite: bool) -> bool:
+    """Whether a folder may be replaced by a model: an empty one, or with `overwrite` a model folder."""
+    return not any(folder.iterdir()) or (overwrite and model_folder.is_model_folder(folder))
+
+
+def load(path: str | Path, dtype: torch.dtype | str = torch.float32) -> Model:
+    """Reads a model folder, in float32 or another type such as torch.bfloat16 or "bfloat16"."""
+    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if found not in TYPES:
+        names = ", ".join(str(kind).removeprefix("torch.") for kind in TYPES)
+        raise InputError(f"dtype = {dtype!r:.80} is not a type of weights.\nUse one of {names}.")
+    return Model(model_folder.load(check_path(path), found))
 
 
 def train(
@@ -224,7 +324,12 @@ def train(
     from clearhead.training.run.folder import RECIPE, check_free, holds_run
     from clearhead.training.run.run import keep_length, make_run
 
-    config, place = recipe if isinstance(recipe, RunConfig) else RunConfig.read(recipe), Path(out)
+    if not isinstance(recipe, str | PathLike | RunConfig):
+        raise InputError(
+            f"A recipe is a file, the name of a shipped one, or a RunConfig, not a {type(recipe).__name__}.\n"
+            "For settings in a table: RunConfig(**table)."
+        )
+    config, place = recipe if isinstance(recipe, RunConfig) else RunConfig.read(recipe), check_path(out)
     if not resume:
         check_free(place)  # before the data is read
     elif holds_run(place):

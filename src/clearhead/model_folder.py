@@ -41,6 +41,7 @@ CHECKED = (
     CALIBRATION,
     WEIGHTS,
 )  # the files whose checksums are kept
+FOREIGN = (".gguf", ".safetensors", ".bin", ".pt", ".pth")  # files of weights of other programs
 LARGEST_JSON = 1 << 24  # bytes; configs and lists of labels are far smaller
 LARGEST_VERIFIED = (
     1 << 26
@@ -242,7 +243,7 @@ def read_config(folder: Path) -> ModelConfig:
     if not isinstance(settings, dict) or "format" not in settings:
         raise ModelFolderError(
             f"{folder / CONFIG} is not a clearhead config: it has no 'format'.\n"
-            "For a Hugging Face folder use `clearhead import`."
+            f"If this is a Hugging Face folder, import it: {import_command(folder)}"
         )
     version = settings.pop("format")
     if version != FORMAT:
@@ -337,6 +338,21 @@ def why_unreadable(path: Path, error: Exception) -> str:
     return f"is not a complete safetensors file ({error}).\nIt is damaged or truncated; copy it again."
 
 
+def import_command(source: Path) -> str:
+    """The command that makes a model folder of a Hugging Face folder or a GGUF file."""
+    name = source.resolve().stem if source.is_file() else source.resolve().name
+    return f"clearhead import {shlex.quote(str(source))} {shlex.quote(f'{name}-clearhead')}"
+
+
+def is_model_folder(folder: Path) -> bool:
+    """Whether a folder is one of ours, complete or not."""
+    try:
+        settings = read_json(folder / CONFIG)
+    except ModelFolderError:
+        return False
+    return isinstance(settings, dict) and "format" in settings
+
+
 def model_in(folder: Path) -> Path:
     """The model folder itself, or the best one of a run folder."""
     places = (folder, folder / "best", folder / "last")
@@ -348,6 +364,12 @@ def find(folder: Path) -> Path:
     folder = model_in(folder)
     if not folder.exists() and backup_of(folder).is_dir():
         return backup_of(folder)
+    if folder.is_file() and folder.suffix.lower() in FOREIGN:
+        what = "GGUF file" if folder.suffix.lower() == ".gguf" else "file of weights"
+        source = folder if folder.suffix.lower() == ".gguf" else folder.parent
+        raise ModelFolderError(
+            f"{folder} is a {what}, not a model folder.\nImport it: {import_command(source)}"
+        )
     if not folder.is_dir():
         what = "is a file, not a folder" if folder.exists() else "does not exist"
         raise ModelFolderError(

@@ -636,7 +636,7 @@ def test_a_line_without_an_end_is_an_error_with_its_number(
     content = b"he\n" + b"x" * 999 + b"\n" + b"\0" * 5_000
     (tmp_path / "in.txt").write_bytes(content)
     words = ["--input", str(tmp_path / "in.txt")] if from_file else []
-    code, out, err = run("classify", "decides", "--cut", *words, stdin=content)
+    code, out, err = run("classify", "decides", "--truncate", *words, stdin=content)
     assert (code, len(out.splitlines())) == (1, 2)
     assert err == "error: line 3 is longer than 1,000 bytes.\nIf this is a text file, split the line.\n"
 
@@ -730,12 +730,12 @@ def test_a_line_of_a_megabyte_is_refused_with_its_number(run: Run, tmp_path: Pat
 @pytest.mark.parametrize("verb", ["classify", "embed"])
 def test_the_beginning_of_a_long_text_is_read_where_asked_for(run: Run, tmp_path: Path, verb: str) -> None:
     lines = ["he", "the " * 46 + "dog", "the " * 46, "the " * 100]
-    code, out, err = run(verb, "decides", "--cut", "--input", write(tmp_path / "in.txt", lines))
+    code, out, err = run(verb, "decides", "--truncate", "--input", write(tmp_path / "in.txt", lines))
     first, *others = out.splitlines()
     assert (code, len(others), set(others)) == (0, 3, {others[0]})
     assert first != others[0]
     assert err == "2 texts have more tokens than the context of 48: only the beginning was read.\n"
-    assert run(verb, "decides", "--cut", "he")[2] == ""
+    assert run(verb, "decides", "--truncate", "he")[2] == ""
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 import torch
 
+from clearhead.config.model import ModelConfig
+from clearhead.config.tokenizer import TokenizerConfig
 from clearhead.decoding import read
 from clearhead.decoding.read import Reader
 from clearhead.errors import InputError, ModelFolderError
 from clearhead.model_folder import Bundle, Calibration
+from clearhead.models.build import build
 from clearhead.models.inputs import Inputs
+from clearhead.text.tokenizers.tokenizer import Tokenizer
 from tests.decoding.tiny import SENTENCES, classifier, language_model, random_model, tokenizer, translator
 
 TEXTS = [*SENTENCES, "he", "the the the"]
@@ -111,6 +115,22 @@ def test_a_classification_says_how_much_of_its_text_is_unknown() -> None:
     assert (one.unknown, one.is_mostly_unknown) == (None, False)
 
 
+def test_characters_without_a_token_are_unknown_to_a_tokenizer_that_falls_back_to_bytes() -> None:
+    bpe = Tokenizer.train(
+        ["the cat sat on the green table"] * 20, TokenizerConfig(kind="bpe", vocabulary=300)
+    )
+    config = ModelConfig(shape="encoder", head="classifier", classes=2, vocabulary=bpe.size, d=24, h=3)
+    reader = Reader(Bundle(build(config), bpe))
+    found = reader.classify(
+        rows(reader, ["the cat sat", "xqzv", "\u732b\u304c\u5ea7\u3063\u305f", "the cat \u732b"])
+    )
+    known, letters, foreign, mixed = (one.unknown for one in found)
+    assert (known, letters, foreign) == (0, 0, 1)  # of letters in another order nothing can be said
+    assert mixed is not None
+    assert 0.3 < mixed < 0.9
+    assert found[2].is_mostly_unknown
+
+
 def test_a_temperature_changes_probabilities_but_neither_classes_nor_logits() -> None:
     plain = classifier()
     hot = replace(plain, calibration=Calibration(temperature=3.0, examples=7))
@@ -155,10 +175,10 @@ def test_a_text_longer_than_a_table_of_positions_is_refused_with_its_length() ->
         Reader(table).ids(fits + "the")
     assert str(caught.value) == (
         "The text has 49 tokens, but this model can read 48 (context 48).\n"
-        "Shorten it or split it, or read only its beginning: --cut (in Python cut=True). Nothing is truncated "
-        "silently."
+        "Shorten it or split it, or read only its beginning: --truncate (in Python truncate=True). Nothing is "
+        "truncated silently."
     )
-    assert Reader(classifier()).ids(fits + "he is", cut=True) == Reader(classifier()).ids(fits)
+    assert Reader(classifier()).ids(fits + "he is", truncate=True) == Reader(classifier()).ids(fits)
     with pytest.raises(InputError, match="The text has 250002 tokens"):
         Reader(table).ids("the " * 250_000)
 

@@ -1,19 +1,21 @@
 """Reading and changing what passes the sites of a model."""
 
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import torch
 from torch import Tensor
 
+from clearhead.api import Model as Loaded
 from clearhead.errors import InputError
-from clearhead.inspection.capture import Edit, Trace, capture, intervene, mean, replace, scale, zero
+from clearhead.inspection.capture import Edit, Trace, capture, edit, intervene, mean, replace, scale, zero
 from clearhead.layers.sites import listener, site_names
 from clearhead.models.build import build
 from clearhead.models.inputs import Inputs
 from clearhead.models.transformer.decoder import Decoder
 from clearhead.models.transformer.encoder import Encoder
 from clearhead.models.transformer.translator import Translator
+from tests.decoding.tiny import language_model
 from tests.models.cases import B, M, N, configure, gap, randomise, some_ids
 
 TOKENS, SOURCE = some_ids(B, N), some_ids(B, M)
@@ -297,3 +299,113 @@ def test_an_edit_may_name_many_places() -> None:
         TRANSLATOR(Inputs(TOKENS, source=SOURCE))
     for name, heads in trace.items():
         assert bool((heads[:, 1] == 0).all()) == ("cross" in name)
+
+
+def test_a_function_is_an_edit() -> None:
+    with capture(DECODER, "0.ffn.out", "1.self.heads") as plain, torch.no_grad():
+        DECODER(Inputs(TOKENS))
+    with torch.no_grad(), intervene(DECODER, edit("decoder.0.ffn", torch.tanh)):
+        changed = DECODER(Inputs(TOKENS))
+    with torch.no_grad(), intervene(DECODER, replace("decoder.0.ffn", plain["0.ffn.out"].tanh())):
+        assert torch.equal(changed, DECODER(Inputs(TOKENS)))
+    edits = (edit("decoder.1.self.2", lambda X: 0 * X), edit("decoder.1.residual.0", lambda X: -X, token=1))
+    with torch.no_grad(), capture(DECODER, "1.self.heads", "1.residual.0", edits=edits) as seen:
+        DECODER(Inputs(TOKENS))
+    assert not seen["1.self.heads"][:, 2].any()
+    assert torch.equal(seen["1.self.heads"][:, :2], plain["1.self.heads"][:, :2])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (torch.tanh, "An edit is what zero, mean, scale, replace or edit return"),
+        ("decoder.0.ffn", "An edit is what zero, mean, scale, replace or edit return, not a str"),
+        (zero(5), "A site has a name such as decoder.0.self.weights, not 5"),  # type: ignore[arg-type]
+        (zero("decoder.0.ffn", token="a"), "token = 'a' is not a number"),  # type: ignore[arg-type]
+        (scale("decoder.0.ffn", None), "scale takes a number or a tensor, not a NoneType"),  # type: ignore[arg-type]
+        (replace("decoder.0.ffn", [1]), "replace takes a number or a tensor, not a list"),  # type: ignore[arg-type]
+        (edit("decoder.0.ffn", None), "edit takes a function of a tensor"),  # type: ignore[arg-type]
+        (edit("decoder.0.ffn", lambda X: None), "returned NoneType at decoder.0.ffn.out"),  # type: ignore[arg-type,return-value]
+        (
+            edit("decoder.0.ffn", lambda X: X[:, :1]),
+            r"returned \(\d+, 1, \d+\) at decoder.0.ffn.out, which has",
+        ),
+        (edit("decoder.0.ffn", lambda X: X @ X), "The function of an edit failed at decoder.0.ffn.out"),
+    ],
+)
+def test_an_edit_that_is_none_is_explained(wrong: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message), intervene(DECODER, wrong), torch.no_grad():
+        DECODER(Inputs(TOKENS))
+
+
+def test_what_load_returns_is_a_model_and_other_things_are_not() -> None:
+    model = Loaded(language_model("word"))
+    with capture(model, "logits") as trace:
+        model.logits(torch.tensor([[1, 2, 3]]))
+    assert trace["logits"].shape[:2] == (1, 3)
+    with intervene(model, zero("decoder.0.self.0")), capture(model, "0.self.heads") as trace:
+        model.logits(torch.tensor([[1, 2, 3]]))
+    assert not trace["0.self.heads"][:, 0].any()
+    with pytest.raises(InputError, match="A str is not a model"), capture("model"):
+        pass
+
+
+def stepped(parts: tuple[int, ...], change: Edit, site: str = "1.residual.0") -> list[Tensor]:
+    """What passes a site while a decoder reads TOKENS in parts, with a cache."""
+    state, start, seen = DECODER.start(B, N), 0, []
+    with intervene(DECODER, change):
+        for count in parts:
+            with capture(DECODER, site) as trace:
+                DECODER.step(TOKENS[:, start : start + count], state)
+            start += count
+            seen.append(trace[site])
+    return seen
+
+
+@pytest.mark.parametrize("parts", [(2, 1, 1, 1), (1, 1, 1, 1, 1), (3, 2)])
+def test_with_a_cache_a_token_is_its_position_in_the_text(parts: tuple[int, ...]) -> None:
+    assert sum(parts) == N
+    for token in range(N):
+        muted = zero("decoder.0.ffn", token=token)
+        seen = torch.cat(stepped(parts, muted, "0.ffn.out"), 1)
+        assert not seen[:, token].any()
+        assert all(seen[:, other].any() for other in range(N) if other != token)
+        with torch.no_grad(), capture(DECODER, "1.residual.0", edits=(muted,)) as whole:
+            DECODER(Inputs(TOKENS))
+        cached = torch.cat(stepped(parts, muted), 1)
+        assert gap(cached, whole["1.residual.0"]) < 1e-5
+
+
+@pytest.mark.parametrize("place", ["decoder.0.ffn.out", "decoder.0.self.2"])
+def test_with_a_cache_the_mean_is_that_of_all_tokens_so_far(place: str) -> None:
+    site = "0.ffn.out" if "ffn" in place else "0.self.heads"
+    with torch.no_grad(), capture(DECODER, site) as whole:
+        DECODER(Inputs(TOKENS))
+    X = (
+        whole[site] if "ffn" in place else whole[site][:, 2]
+    )  # (b, n, …), of the first block, which nothing changes
+    parts, read = stepped((2, 1, 2), mean(place), site), 0
+    for part, count in zip(parts, (2, 1, 2), strict=True):
+        read += count
+        found = part if "ffn" in place else part[:, 2]
+        expected = X[:, :read].mean((0, 1)).expand_as(found)
+        assert gap(found, expected) < 1e-5
+
+
+def test_with_a_cache_padding_has_no_part_in_the_mean() -> None:
+    state, counts = DECODER.start(B, N), torch.tensor([3, *([1] * (B - 1))])
+    with torch.no_grad(), capture(DECODER, "0.ffn.out") as plain:
+        DECODER(Inputs(TOKENS[:, :3]))
+    with capture(DECODER, "0.ffn.out", edits=(mean("decoder.0.ffn"),)) as seen:
+        DECODER.step(TOKENS[:, :3], state, counts)
+    X = plain["0.ffn.out"]
+    real = torch.cat([X[row, :count] for row, count in enumerate(counts.tolist())])
+    assert gap(seen["0.ffn.out"][0, 0], real.mean(0)) < 1e-5
+
+
+def test_scores_have_no_mean_with_a_cache() -> None:
+    with (
+        pytest.raises(InputError, match="has no mean with a cache"),
+        intervene(DECODER, mean("0.self.scores")),
+    ):
+        DECODER.step(TOKENS[:, :2], DECODER.start(B, N))

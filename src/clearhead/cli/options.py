@@ -48,7 +48,10 @@ WhenWrong = Annotated[
         "default: mark for lines, stop for a TEXT.",
     ),
 ]
-Cut = Annotated[bool, typer.Option("--cut", help="Truncate texts that are longer than the model's context.")]
+Truncate = Annotated[
+    bool, typer.Option("--truncate", help="Truncate texts that are longer than the model's context.")
+]
+Cut = Annotated[bool, typer.Option("--cut", hidden=True, help="The former name of --truncate.")]
 SplitSentences = Annotated[
     bool | None,
     typer.Option(

@@ -4,6 +4,8 @@ On a terminal the line is redrawn in place. Elsewhere each stage is a line of it
 its progress, more and more rarely, so that no pause is silent and no log is flooded.
 """
 
+import sys
+from importlib import import_module
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -60,3 +62,11 @@ class Stages:
         self.last_line = monotonic()
         self.started = self.last_line if is_new else self.started
         self.console.print(f"{text} ...", markup=False)
+
+
+def load_pytorch(then: str) -> None:
+    """Imports PyTorch, which takes seconds, behind a line that says so; `then` is what the command does next."""
+    if "torch" not in sys.modules:
+        with Stages("Loading PyTorch") as stages:
+            import_module("torch")
+            stages.show(then)

@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clearhead.cli.job import Job
-from clearhead.cli.options import Chat, Cut, ModelFolder, SplitSentences, System, with_decoding, with_job
+from clearhead.cli.options import (
+    Chat,
+    Cut,
+    ModelFolder,
+    SplitSentences,
+    System,
+    Truncate,
+    with_decoding,
+    with_job,
+)
+from clearhead.cli.stages import load_pytorch
 from clearhead.cli.terminal import for_stream
 from clearhead.config.decoding import DecodingConfig
 
@@ -60,7 +70,7 @@ def translate(
 
 
 @with_job
-def classify(model: ModelFolder, job: Job, cut: Cut = False) -> None:
+def classify(model: ModelFolder, job: Job, truncate: Truncate = False, cut: Cut = False) -> None:
     """Predict the class of a text."""
     reader = load(model).reader
     reader.check_classes()
@@ -75,7 +85,7 @@ def classify(model: ModelFolder, job: Job, cut: Cut = False) -> None:
             return [[dumps(asdict(result))] for result in results]
         return [[f"{result.label}\t{result.probabilities[result.label]:.4f}"] for result in results]
 
-    run(job, reader, work, model, {"command": "classify", "cut": cut})
+    run(job, reader, work, model, {"command": "classify", "truncate": truncate or cut})
     if unknown:
         texts = "1 text is" if unknown == 1 else f"{unknown:,} texts are"
         print(
@@ -84,7 +94,7 @@ def classify(model: ModelFolder, job: Job, cut: Cut = False) -> None:
 
 
 @with_job
-def embed(model: ModelFolder, job: Job, cut: Cut = False) -> None:
+def embed(model: ModelFolder, job: Job, truncate: Truncate = False, cut: Cut = False) -> None:
     """Turn a text into one vector."""
     reader = load(model).reader
 
@@ -95,7 +105,7 @@ def embed(model: ModelFolder, job: Job, cut: Cut = False) -> None:
             return [[dumps({"vector": [float(value) for value in vector]})] for vector in vectors]
         return [[" ".join(vector)] for vector in vectors]
 
-    run(job, reader, work, model, {"command": "embed", "cut": cut})
+    run(job, reader, work, model, {"command": "embed", "truncate": truncate or cut})
 
 
 def run(
@@ -106,13 +116,13 @@ def run(
     made: dict[str, Any],
 ) -> None:
     """Reads every text; reports on standard error how many were truncated."""
-    count, cut = 0, made["cut"]
+    count, truncate = 0, made["truncate"]
 
     def prepare(text: str) -> list[int]:
         nonlocal count
         tokens = reader.tokens(text)
-        count += cut and reader.is_too_long(tokens)
-        return reader.framed(tokens, cut)
+        count += truncate and reader.is_too_long(tokens)
+        return reader.framed(tokens, truncate)
 
     job.run(prepare, work, model, made)
     if count:
@@ -123,6 +133,7 @@ def run(
 
 def load(folder: Path) -> "Model":
     """The model of a folder."""
+    load_pytorch(f"Reading {folder}")
     from clearhead.api import load as load_model
 
     return load_model(folder)

@@ -2,9 +2,9 @@
 
 from typing import Annotated, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from clearhead.config.settings import Settings
+from clearhead.config.settings import Settings, listed
 from clearhead.errors import ConfigError
 
 TEMPERATURE_OF_GENERATE = 0.8
@@ -83,7 +83,7 @@ class DecodingConfig(Settings):
     forced: tuple[int, ...] = Field((), description="ids that the generated text must start with")
     seed: int | None = Field(None, ge=0, lt=1 << 63, description="seed for sampling; random if omitted")
 
-    stop: tuple[str, ...] = Field(
+    stop: Annotated[tuple[str, ...], BeforeValidator(listed)] = Field(
         (), max_length=64, description="strings at which to stop; they are not part of the text"
     )
     seconds: float | None = Field(None, gt=0, description="seconds after which to stop; no limit if omitted")

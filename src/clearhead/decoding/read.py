@@ -6,6 +6,7 @@ where asked.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +20,7 @@ from clearhead.errors import InputError, ModelFolderError
 from clearhead.model_folder import Bundle
 from clearhead.models.inputs import Inputs
 from clearhead.models.transformer.heads import pool
+from clearhead.text.tokenizers.token_bytes import has_long_tokens, is_part_of_character
 
 BATCH_TOKENS = 4096  # padding included
 MOSTLY_UNKNOWN = 0.5  # of the tokens: from here on a class rests on the smaller part of its text
@@ -30,9 +32,7 @@ class Classification:
 
     label: str
     probabilities: dict[str, float]  # calibrated, if the model folder has a temperature
-    unknown: float | None = (
-        None  # share of the text that the tokenizer does not know; None if it knows everything
-    )
+    unknown: float | None = None  # share of the text that the tokenizer has not learned, if that can be said
 
     @property
     def is_mostly_unknown(self) -> bool:
@@ -55,9 +55,9 @@ class Reader:
         self.temperature = 1.0 if bundle.calibration is None else bundle.calibration.temperature
         self.labels = bundle.labels or [str(label) for label in range(self.config.classes or 0)]
 
-    def ids(self, text: str, cut: bool = False) -> list[int]:
+    def ids(self, text: str, truncate: bool = False) -> list[int]:
         """The framed ids of a text; rejected if they do not fit the context, or truncated as in training."""
-        return self.framed(self.tokens(text), cut)
+        return self.framed(self.tokens(text), truncate)
 
     def tokens(self, text: str) -> list[int]:
         """The tokens of a text to read; one without any is rejected."""
@@ -67,21 +67,33 @@ class Reader:
         return tokens
 
     def unknown_share(self, ids: Sequence[int]) -> float | None:
-        """The share of unknown tokens in the framed ids of a text; None if the tokenizer knows everything."""
-        if self.tokenizer.specials.unknown is None:
-            return None
-        return self.tokenizer.counts_unknown(ids) / max(1, len(ids) - len(self.frame))
+        """The share of a text, from its framed ids, that the tokenizer has not learned; None if that cannot be said.
 
-    def framed(self, tokens: list[int], cut: bool = False) -> list[int]:
+        Those are the unknown tokens or, in a tokenizer that falls back to bytes, the parts of characters that have no
+        token. Of single bytes alone nothing can be said.
+        """
+        count = max(1, len(ids) - len(self.frame))
+        if self.tokenizer.specials.unknown is not None:
+            return self.tokenizer.counts_unknown(ids) / count
+        if not self.is_learned:
+            return None
+        return sum(is_part_of_character(self.tokenizer, id) for id in ids) / count
+
+    @cached_property
+    def is_learned(self) -> bool:
+        """Whether the tokenizer has learned from texts, and not only bytes."""
+        return has_long_tokens(self.tokenizer)
+
+    def framed(self, tokens: list[int], truncate: bool = False) -> list[int]:
         """The same, from the tokens of a text."""
         count = len(tokens) + len(self.frame)
-        if not cut and not self.lengths.allows(count, "text"):
+        if not truncate and not self.lengths.allows(count, "text"):
             raise InputError(
                 f"The text has {count} tokens, but this model can read {self.lengths.longest} "
-                f"(context {self.config.context}).\nShorten it or split it, or read only its beginning: --cut "
-                "(in Python cut=True). Nothing is truncated silently."
+                f"(context {self.config.context}).\nShorten it or split it, or read only its beginning: --truncate "
+                "(in Python truncate=True). Nothing is truncated silently."
             )
-        ids = self.frame.wrap(tokens[: self.room] if cut else tokens)
+        ids = self.frame.wrap(tokens[: self.room] if truncate else tokens)
         if not ids:
             raise InputError("The text is empty, and the tokenizer has no beginning token.\nGive a text.")
         return ids

@@ -7,7 +7,11 @@
     with intervene(model, zero("decoder.2.self.3")):  # mute head 3
         model(Inputs(tokens))
 
-Names of sites enter, tensors by name leave. Captures and interventions nest: the outer one acts first.
+    with intervene(model, edit("decoder.0.ffn", torch.tanh)):  # any function of a tensor
+        model(Inputs(tokens))
+
+Names of sites enter, tensors by name leave. A model is a module, or what `clearhead.load` returns. Captures and
+interventions nest: the outer one acts first.
 """
 
 import re
@@ -15,14 +19,18 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clearhead.errors import InputError, suggest
 from clearhead.layers.attention import Attention
-from clearhead.layers.sites import Listener, listener, listening, site_names
+from clearhead.layers.sites import CachedStep, Listener, cached_step, listener, listening, site_names
 
+Function = Callable[[Tensor], Tensor]
 HEADED = ("q", "k", "v", "scores", "weights", "heads")  # sites whose tensors have an axis of heads
 
 
@@ -30,6 +38,7 @@ class Trace(dict[str, Tensor]):
     """What a capture has recorded, by site; a site passed twice keeps its last tensor."""
 
     def __missing__(self, name: str) -> Tensor:
+        check_name(name)
         longer = [known for known in self if known.endswith(f".{name}")]
         if len(longer) == 1:
             return self[longer[0]]
@@ -41,10 +50,10 @@ class Edit:
     """A change to what passes a site, for all of it, or for one head, or for one token."""
 
     place: str  # a site, a sublayer ('decoder.2.cross'), or a head of one ('decoder.2.cross.3')
-    kind: Literal["zero", "mean", "scale", "replace"]
-    value: float | Tensor | None = None
+    kind: Literal["zero", "mean", "scale", "replace", "edit"]
+    value: float | Tensor | Function | None = None
     head: int | None = None
-    token: int | None = None
+    token: int | None = None  # its position in the text, also where a cache gives a site only the new ones
 
 
 def zero(place: str, head: int | None = None, token: int | None = None) -> Edit:
@@ -53,7 +62,7 @@ def zero(place: str, head: int | None = None, token: int | None = None) -> Edit:
 
 
 def mean(place: str, head: int | None = None, token: int | None = None) -> Edit:
-    """Puts the mean over all sequences and tokens of the pass there."""
+    """Puts the mean over all sequences and tokens of the pass there; with a cache over those read so far."""
     return Edit(place, "mean", None, head, token)
 
 
@@ -67,33 +76,47 @@ def replace(place: str, value: float | Tensor, head: int | None = None, token: i
     return Edit(place, "replace", value, head, token)
 
 
-KINDS: dict[str, Callable[[Tensor, float | Tensor | None], Tensor]] = {
+def edit(place: str, function: Function, head: int | None = None, token: int | None = None) -> Edit:
+    """Puts there what a function makes of the tensor."""
+    return Edit(place, "edit", function, head, token)
+
+
+KINDS: dict[str, Callable[[Tensor, Any], Any]] = {
     "zero": lambda X, value: X.new_zeros(X.shape),  # X * 0 would keep NaN
     "mean": lambda X, value: X.mean((0, -2) if X.ndim > 2 else 0, keepdim=True).expand_as(X),
-    "scale": lambda X, value: X * value,  # type: ignore[operator]
+    "scale": lambda X, value: X * value,
     "replace": lambda X, value: (
-        value.to(X).expand_as(X) if isinstance(value, Tensor) else X.new_full((), value).expand_as(X)  # type: ignore[arg-type]
+        value.to(X).expand_as(X) if isinstance(value, Tensor) else X.new_full((), value).expand_as(X)
     ),
+    "edit": lambda X, function: function(X),
 }
 
 
 @contextmanager
-def capture(
-    model: nn.Module, *sites: str, edits: tuple[Edit, ...] = (), attached: bool = False
-) -> Iterator[Trace]:
+def capture(model: Any, *sites: str, edits: tuple[Edit, ...] = (), attached: bool = False) -> Iterator[Trace]:
     """Records the sites that match (all if none is named), and makes edits, inside the `with`.
 
     A site is named in full, by a pattern ('encoder.*.self.weights'), or by its end where that is enough
     ('embeddings.tokens'). Recorded tensors are detached unless `attached`.
     """
-    watcher = Watcher(model, sites or ("*",), edits, attached)
+    watcher = Watcher(module_of(model), sites or ("*",), edits, attached)
     with listening(watcher):
         yield watcher.trace
 
 
-def intervene(model: nn.Module, *edits: Edit) -> AbstractContextManager[Trace]:
+def intervene(model: Any, *edits: Edit) -> AbstractContextManager[Trace]:
     """Makes edits inside the `with`, and records nothing."""
     return capture(model, "", edits=edits)
+
+
+def module_of(model: Any) -> nn.Module:
+    """The module of what `clearhead.load` returns, or a module itself."""
+    module = model if isinstance(model, nn.Module) else getattr(model, "module", None)
+    if not isinstance(module, nn.Module):
+        raise InputError(
+            f"A {type(model).__name__} is not a model.\nGive what clearhead.load returns, or a PyTorch module."
+        )
+    return module
 
 
 class Watcher:
@@ -108,8 +131,10 @@ class Watcher:
         self.names = {place: name for name, place in known.items()}
         self.wanted = {name for pattern in sites if pattern for name in resolve(pattern, list(known))}
         self.edits: dict[str, list[Edit]] = {}
-        for edit in edits:
-            for name, simple in self.locate(edit, list(known)):
+        self.sums: WeakKeyDictionary[object, dict[str, tuple[Tensor, Tensor]]] = WeakKeyDictionary()
+        for one in edits:
+            check_edit(one)
+            for name, simple in self.locate(one, list(known)):
                 self.edits.setdefault(name, []).append(simple)
 
     def watches(self, module: nn.Module, key: str) -> bool:
@@ -125,11 +150,32 @@ class Watcher:
         name = self.names.get((module, key))
         if name is None:
             return X
-        for edit in self.edits.get(name, ()):
-            X = apply(edit, X, name)
+        step = cached_step()
+        for one in self.edits.get(name, ()):
+            if one.kind == "mean" and step is not None:
+                mean = self.mean_so_far(name, X, step)
+                mean = mean if one.head is None else mean[:, one.head : one.head + 1]
+                one = Edit(name, "replace", mean, one.head, one.token)
+            X = apply(one, X, name, step)
         if name in self.wanted:
             self.trace[name] = X if self.attached else X.detach()
         return X
+
+    def mean_so_far(self, name: str, X: Tensor, step: CachedStep) -> Tensor:
+        """The mean over the tokens that a cache has read so far, those of this step included."""
+        if name.endswith(".scores"):
+            raise InputError(
+                f"{name} has no mean with a cache: earlier tokens have no scores for later keys.\n"
+                "Take the mean of the weights, or run the model without a cache."
+            )
+        sums, real = self.sums.setdefault(step.cache, {}), over_tokens(step.real, X)
+        new, count = (X * real).sum((0, -2), keepdim=True), real.sum()
+        if name in sums:
+            old, before = sums[name]
+            # Earlier tokens did not look at keys that came later.
+            new, count = new + F.pad(old, (0, new.shape[-1] - old.shape[-1])), count + before
+        sums[name] = new, count
+        return new / count
 
     def locate(self, edit: Edit, known: list[str]) -> list[tuple[str, Edit]]:
         """The sites where an edit acts, and the edit with its head as an index among those kept."""
@@ -161,6 +207,7 @@ class Watcher:
 
 def resolve(pattern: str, known: list[str]) -> list[str]:
     """The sites that a name or pattern means."""
+    check_name(pattern)
     found = [name for name in known if fnmatchcase(name, pattern)]
     found = found or [name for name in known if fnmatchcase(name, f"*.{pattern}")]
     if not found:
@@ -168,8 +215,40 @@ def resolve(pattern: str, known: list[str]) -> list[str]:
     return found
 
 
-def apply(edit: Edit, X: Tensor, name: str) -> Tensor:
+def check_edit(given: object) -> None:
+    """Rejects what is no edit."""
+    if not isinstance(given, Edit):
+        raise InputError(
+            f"An edit is what zero, mean, scale, replace or edit return, not a {type(given).__name__}.\n"
+            "For a function of your own: edit('decoder.0.ffn', function)."
+        )
+    check_name(given.place)
+    for key in ("head", "token"):
+        if not isinstance(getattr(given, key), int | None):
+            raise InputError(f"{key} = {getattr(given, key)!r:.80} is not a number of a {key}.")
+    if given.kind == "edit" and not callable(given.value):
+        raise InputError(f"edit takes a function of a tensor, not a {type(given.value).__name__}.")
+    if given.kind in ("scale", "replace") and not isinstance(given.value, int | float | Tensor):
+        raise InputError(f"{given.kind} takes a number or a tensor, not a {type(given.value).__name__}.")
+
+
+def check_name(name: object) -> None:
+    """Rejects what cannot be the name of a site."""
+    if not isinstance(name, str):
+        raise InputError(f"A site has a name such as decoder.0.self.weights, not {name!r:.80}.")
+
+
+def over_tokens(mask: Tensor, X: Tensor) -> Tensor:
+    """What is true of tokens (b, n), for the axes of X: (b, n, 1), or (b, 1, n, 1) with heads."""
+    return mask[..., None] if X.ndim == 3 else mask[:, None, :, None]
+
+
+def apply(edit: Edit, X: Tensor, name: str, step: CachedStep | None = None) -> Tensor:
     """X with the edit made in its part: one head (axis 1), one token (axis −2), or all."""
+    if step is not None and edit.token is not None and edit.token >= 0:
+        is_there = over_tokens(step.at == edit.token, X)
+        whole = Edit(edit.place, edit.kind, edit.value, edit.head)
+        return torch.where(is_there, apply(whole, X, name), X) if bool(is_there.any()) else X
     index: list[int | slice] = [slice(None)] * X.ndim
     for axis, number, what in ((1, edit.head, "head"), (X.ndim - 2, edit.token, "token")):
         if number is not None:
@@ -179,15 +258,30 @@ def apply(edit: Edit, X: Tensor, name: str) -> Tensor:
                 )
             index[axis] = slice(number % X.shape[axis], number % X.shape[axis] + 1)
     part = X[tuple(index)]
-    try:
-        changed = KINDS[edit.kind](X if edit.kind == "mean" else part, edit.value)
-    except RuntimeError:
-        shape = tuple(edit.value.shape) if isinstance(edit.value, Tensor) else ()
-        raise InputError(
-            f"A value of shape {shape} does not fit {name}, which has {tuple(part.shape)} there."
-        ) from None
+    changed = changed_part(edit, X if edit.kind == "mean" else part, part, name)
     if part.shape == X.shape:
         return changed
     X = X.clone()
     X[tuple(index)] = changed[tuple(index)] if changed.shape == X.shape else changed
     return X
+
+
+def changed_part(edit: Edit, X: Tensor, part: Tensor, name: str) -> Tensor:
+    """What an edit makes of X, of which it changes a part."""
+    try:
+        changed = KINDS[edit.kind](X, edit.value)
+    except RuntimeError as error:
+        if edit.kind == "edit":
+            raise InputError(
+                f"The function of an edit failed at {name}, {tuple(part.shape)}: {error}"
+            ) from error
+        shape = tuple(edit.value.shape) if isinstance(edit.value, Tensor) else ()
+        raise InputError(
+            f"A value of shape {shape} does not fit {name}, which has {tuple(part.shape)} there."
+        ) from None
+    if not isinstance(changed, Tensor) or changed.shape != X.shape:
+        what = tuple(changed.shape) if isinstance(changed, Tensor) else type(changed).__name__
+        raise InputError(
+            f"The function of an edit returned {what} at {name}, which has {tuple(X.shape)} there."
+        )
+    return changed

@@ -4,30 +4,34 @@
     captured.trace["decoder.0.self.weights"]  # (1, h, n, m)
 
 Muting a head is the edit `zero` of `inspection.capture`; ablating a part is `without` of `inspection.variants`.
-The same pass also runs by the fast path, and the largest difference of the two is kept beside the tensors.
+The same pass also runs by the fast path, and the largest difference of the two is kept beside the tensors. What a pass
+takes is known before it runs (see `pass_trace`).
 """
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from threading import RLock
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from clearhead.config.decoding import DecodingConfig
-from clearhead.config.model import ModelConfig
 from clearhead.data.frames import Frame
 from clearhead.decoding.generate import Generator, tokenizer_of
 from clearhead.decoding.read import Reader
 from clearhead.errors import InputError
-from clearhead.inspection.capture import Edit, Trace, capture, intervene, zero
+from clearhead.inspection.capture import Edit, intervene, zero
+from clearhead.inspection.pass_trace import Ids, PassTrace, forward, top_stack
 from clearhead.inspection.tokens import TextToken, text_tokens
 from clearhead.inspection.variants import without
 from clearhead.model_folder import Bundle
-from clearhead.models.inputs import Inputs
 from clearhead.models.model import Model as Module
 from clearhead.text.tokenizers.tokenizer import Tokenizer
+
+PART = 1 << 22  # numbers that are compared at once
 
 
 @dataclass(frozen=True)
@@ -52,67 +56,59 @@ class Pass:
     inspector: "Inspector"
     module: Module  # of the inspector's model, or the same weights without a part
     tokens: dict[str, list[TextToken]]
-    trace: Trace
+    trace: PassTrace
     difference: Difference
     seconds: dict[str, float]
     muted: tuple[Edit, ...] = ()
     own_target: str | None = None  # the model's own translation, where no target was given
-    ids: dict[str, list[int]] = field(init=False)
-    bytes: int = field(init=False)
+    readings: dict[str, Any] = field(default_factory=dict)  # what was read off it before
 
-    def __post_init__(self) -> None:
-        self.ids = {stack: [token.id for token in tokens] for stack, tokens in self.tokens.items()}
-        self.bytes = sum(X.numel() * X.element_size() for X in self.trace.values())
+    @property
+    def ids(self) -> Ids:
+        """The ids that each stack reads."""
+        return self.trace.ids
+
+    @property
+    def bytes(self) -> int:
+        """The size of the tensors of all sites, of which those that are not used are not kept."""
+        return self.trace.bytes.all
 
     @property
     def top(self) -> str:
         """The stack that the head reads."""
         return top_stack(self.ids)
 
+    @property
+    def main(self) -> str:
+        """The stack that reads the text."""
+        return "encoder" if "encoder" in self.ids else "decoder"
+
     @torch.no_grad()
-    def rerun(self, *edits: Edit, ids: dict[str, list[int]] | None = None) -> Tensor:
+    def rerun(self, *edits: Edit, ids: Ids | None = None) -> Tensor:
         """Logits of the same tokens, or of others, with the same heads muted and further edits."""
         with intervene(self.module, *self.muted, *edits):
             return forward(self.module, ids or self.ids)
 
 
-def top_stack(ids: Collection[str]) -> str:
-    """The stack that the head reads, of those that have ids."""
-    return "decoder" if "decoder" in ids else "encoder"
-
-
-def forward(module: Module, ids: dict[str, list[int]]) -> Tensor:
-    """Logits (1, n, vocabulary) or (1, classes); the vectors (1, n, d) of a model without a head."""
-    source = torch.tensor([ids["encoder"]]) if module.translates else None
-    return module.outputs(Inputs(torch.tensor([ids[top_stack(ids)]]), source=source))
-
-
 def largest_difference(captured: Tensor, fast: Tensor) -> Difference:
-    """Where two results of the same shape are furthest apart."""
-    at = int((captured - fast).abs().argmax())
-    place = tuple(int(index) for index in torch.unravel_index(torch.tensor(at), captured.shape))
+    """Where two results of the same shape are furthest apart; compared in parts, as logits may be large."""
+    parts = zip(captured.flatten().split(PART), fast.flatten().split(PART), strict=True)
+    gaps = [(one.float() - other.float()).abs().max(0) for one, other in parts]
+    part = max(range(len(gaps)), key=lambda part: float(gaps[part].values.nan_to_num(torch.inf)))
+    at = torch.tensor(part * PART + int(gaps[part].indices))
+    place = tuple(int(index) for index in torch.unravel_index(at, captured.shape))
     return Difference(place, float(captured[place]), float(fast[place]))
-
-
-def least_bytes(config: ModelConfig, counts: dict[str, int]) -> int:
-    """What a captured pass over so many tokens of each stack needs for scores, weights and logits alone, in float32."""
-    numbers = counts[top_stack(counts)] * config.vocabulary if config.head == "language" else 0
-    for attention in config.attentions():
-        stack = attention.split(".")[0]
-        keys = counts["encoder"] if attention.endswith(".cross") else counts[stack]
-        numbers += 2 * len(config.heads(attention)) * counts[stack] * keys
-    return 4 * numbers
 
 
 class Inspector:
     """Runs one model, captured; variants that lack a part are built on first use.
 
-    `most_tokens` limits a sequence below the model's context, and `most_bytes` the tensors of a pass, since
+    `most_tokens` limits a sequence below the model's context, and `most_bytes` the memory of a pass, since
     attention weights grow with the square of the sequence.
     """
 
     def __init__(self, bundle: Bundle, most_tokens: int | None = None, most_bytes: int | None = None) -> None:
-        self.most_bytes = most_bytes
+        self.most_bytes, self.lock = most_bytes, RLock()  # one pass, or block of a pass, runs at a time
         limits = [limit for limit in (bundle.config.context, most_tokens) if limit is not None]
         self.bundle, self.config, self.most_tokens = bundle, bundle.config, min(limits, default=None)
         self.variant = cache(self._variant)
@@ -143,26 +139,29 @@ class Inspector:
         removed: Sequence[int] = (),
         ablated: Sequence[str] = (),
         muted: Sequence[str] = (),
+        reserve: Callable[[int], None] = lambda count: None,
     ) -> Pass:
         """Runs the model twice, captured and fast, on a text; a translator without a target uses its own.
 
         `appended` are ids after the text, `removed` places of its tokens, `ablated` parts that the model is
-        run without (see `variants`), `muted` heads such as decoder.0.self.1.
+        run without (see `variants`), `muted` heads such as decoder.0.self.1. `reserve` is told the bytes that the
+        pass may take, before it runs.
         """
         module = self.variant(tuple(sorted(set(ablated))))
         edits = tuple(zero(head) for head in dict.fromkeys(muted))
         own = self.translate(text) if self.translates and target is None else None
         tokens = self.tokens(text, own if target is None else target, appended, removed)
         ids = {stack: self.checked_ids(stack, some) for stack, some in tokens.items()}
-        self.check_memory({stack: len(some) for stack, some in ids.items()})
+        trace = PassTrace(module, ids, edits, self.most_bytes, self.lock)
+        self.check_memory(trace)
+        reserve(trace.bytes.most(self.most_bytes))
         with intervene(module, *edits):
             start = time.perf_counter()
             fast = forward(module, ids)
             between = time.perf_counter()
-        with capture(module, edits=edits) as trace:
-            captured = forward(module, ids)
-            end = time.perf_counter()
-        difference = largest_difference(captured[0].float(), fast[0].float())
+        captured = trace.record()
+        end = time.perf_counter()
+        difference = largest_difference(captured[0], fast[0])
         seconds = {"fast": between - start, "captured": end - between}
         return Pass(text, self, module, tokens, trace, difference, seconds, edits, own)
 
@@ -193,12 +192,13 @@ class Inspector:
             raise InputError("An encoder generates no tokens, so none can be appended to its text.")
         return tokens
 
-    def check_memory(self, counts: dict[str, int]) -> None:
-        """Rejects a pass before it is computed if its tensors would need too much memory."""
-        if self.most_bytes is not None and (need := least_bytes(self.config, counts)) > self.most_bytes:
+    def check_memory(self, trace: PassTrace) -> None:
+        """Rejects a pass before it is computed if it would need too much memory."""
+        if self.most_bytes is not None and (need := trace.bytes.least) > self.most_bytes:
+            count = max(map(len, trace.ids.values()))
             raise InputError(
-                f"The tensors of a pass over {max(counts.values())} tokens need at least {need / 2**20:,.0f} MiB, "
-                f"but {self.most_bytes / 2**20:,.0f} MiB is the limit.\nShorten the text."
+                f"A pass over {count} tokens of this model needs {need / 2**20:,.0f} MiB, but "
+                f"{self.most_bytes / 2**20:,.0f} MiB is the limit.\nShorten the text."
             )
 
     def checked_ids(self, stack: str, tokens: Sequence[TextToken]) -> list[int]:

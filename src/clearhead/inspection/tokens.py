@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clearhead.data.frames import Frame
-from clearhead.text.tokenizers.pieces import fallback_byte, level_bytes, steps_of
+from clearhead.text.tokenizers.token_bytes import is_utf8, token_bytes
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 
@@ -39,25 +39,3 @@ def text_token(
     return TextToken(
         id, tokenizer.piece(id), raw.hex(" "), *place, tokenizer.is_special(id), not is_utf8(raw), added
     )
-
-
-def token_bytes(tokenizer: Tokenizer, id: int) -> bytes:
-    """The bytes that a token spells."""
-    spelling = tokenizer.spelling(id)
-    if spelling is None or tokenizer.is_special(id):
-        return (spelling or "").encode()
-    for step in steps_of(tokenizer.decoder):
-        if step["type"] == "ByteLevel":
-            return level_bytes(spelling)
-        if step["type"] == "ByteFallback" and (byte := fallback_byte(spelling)) is not None:
-            return bytes([byte])
-    return tokenizer.piece(id).encode()
-
-
-def is_utf8(raw: bytes) -> bool:
-    """Whether bytes are complete characters of UTF-8."""
-    try:
-        raw.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -8,7 +8,7 @@ A site's full name is the module's path in the model and the site's own name: `d
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -24,8 +24,17 @@ class Listener(Protocol):
         """Takes a site's tensor and returns the one that continues in its place."""
 
 
+class CachedStep(NamedTuple):
+    """A step with a key-value cache, in which a site sees only the new tokens."""
+
+    cache: object  # the same one at every step of some texts
+    at: Tensor  # (b or 1, n) the positions of the new tokens in their texts
+    real: Tensor  # (b, n) whether they are tokens, not padding
+
+
 # Of the running thread or task, so that a served model can be watched by one request and not by another.
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+_step: ContextVar[CachedStep | None] = ContextVar("step", default=None)
 
 
 def site(module: nn.Module, key: str, X: Tensor) -> Tensor:
@@ -65,3 +74,18 @@ def listening(new: Listener) -> Iterator[None]:
         yield
     finally:
         _listener.reset(token)
+
+
+def cached_step() -> CachedStep | None:
+    """The step that runs now, if it has a cache."""
+    return _step.get()
+
+
+@contextmanager
+def in_step(step: CachedStep) -> Iterator[None]:
+    """Lets listeners know the step that runs inside the `with`."""
+    token = _step.set(step)
+    try:
+        yield
+    finally:
+        _step.reset(token)

@@ -1,6 +1,7 @@
 """What the explorer's service answers is what the model computes, for every shape."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,11 +11,14 @@ from clearhead.api import Model
 from clearhead.config.decoding import DecodingConfig
 from clearhead.decoding.sampling import draw, narrow, number
 from clearhead.inspection.capture import intervene, zero
+from clearhead.inspection.passes import Inspector
 from clearhead.inspection.variants import without
+from clearhead.model_folder import Calibration
 from clearhead.models.inputs import Inputs
 from clearhead.page import page_files
+from clearhead.serving.explorer import service
 from clearhead.serving.explorer.requests import MOST_CHARACTERS
-from tests.decoding.tiny import assert_same_or_tied
+from tests.decoding.tiny import assert_same_or_tied, classifier
 from tests.serving.conftest import Asker
 from tests.serving.explorer.packets import unpack
 
@@ -339,3 +343,30 @@ def test_the_page_is_light_and_names_no_other_host(writes: Asker) -> None:
         assert "innerHTML" not in own, where
     for other in ("__init__.py", "../api.py", "views"):
         assert writes.client.get(f"/page/{other}").status_code == 404
+
+
+def test_a_pass_says_what_is_unknown_and_the_calibrated_probabilities() -> None:
+    model = Model(replace(classifier("word"), calibration=Calibration(temperature=2.0, examples=9)))
+    answer = Asker(model).ask("the zyx")
+    (found,) = model.classify("the zyx")
+    assert answer["unknown"] == found.unknown == 0.5
+    assert answer["temperature"] == 2.0
+    calibrated = {one["text"]: one["p"] for one in answer["calibrated"]}
+    assert calibrated == pytest.approx(found.probabilities, abs=1e-5)
+    assert calibrated != pytest.approx({one["text"]: one["p"] for one in answer["prediction"]}, abs=1e-4)
+
+
+def test_no_other_model_has_calibrated_probabilities(writes: Asker) -> None:
+    answer = writes.ask("the zyx cat")
+    assert (answer["calibrated"], answer["temperature"]) == ([], 1.0)
+    assert answer["unknown"] == pytest.approx(1 / 3)
+
+
+def test_the_same_question_gets_the_pass_that_is_kept(asker: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = asker.ask("the cat")
+    heads = asker.read(first["name"], "heads")
+    monkeypatch.setattr(Inspector, "run", None)
+    again = asker.ask("the cat")
+    assert again == first
+    monkeypatch.setattr(service.heads, "head_statistics", None)
+    assert asker.read(again["name"], "heads") == heads

@@ -14,10 +14,11 @@ def captured() -> Pass:
 
 def test_a_pass_counts_its_bytes(captured: Pass) -> None:
     assert captured.bytes == sum(4 * X.numel() for X in captured.trace.values())
+    assert captured.bytes < captured.trace.bytes.most(None)  # with what is allocated while a block runs
 
 
 def test_the_least_used_go_first(captured: Pass) -> None:
-    cache = PassCache(most_bytes=2 * captured.bytes)
+    cache = PassCache(most_bytes=2 * captured.trace.bytes.most(None))
     first, second = cache.add(captured), cache.add(captured)
     cache.get(first)
     third = cache.add(captured)
@@ -53,3 +54,22 @@ def test_names_cannot_be_guessed(captured: Pass) -> None:
     names = {cache.add(captured) for _ in range(20)}
     assert len(names) == 20
     assert all(len(name) >= 16 for name in names)
+
+
+def test_room_is_made_before_a_pass_runs(captured: Pass) -> None:
+    most = captured.trace.bytes.most(None)
+    cache = PassCache(most_bytes=2 * most)
+    first, second = cache.add(captured), cache.add(captured)
+    cache.reserve(most)
+    assert len(cache) == 1
+    assert cache.get(second) is captured
+    with pytest.raises(PassExpired):
+        cache.get(first)
+
+
+def test_a_question_that_was_asked_before_is_found(captured: Pass) -> None:
+    cache = PassCache()
+    assert cache.find("a") is None
+    cache.entry(cache.add(captured, "a")).answer = {"name": "x"}
+    assert cache.find("a") == {"name": "x"}
+    assert cache.find("b") is None

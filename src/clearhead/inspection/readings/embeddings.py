@@ -45,8 +45,9 @@ def neighbours(captured: Pass, stack: str, id: int) -> Neighbours:
     if not 0 <= id < len(E):
         raise InputError(f"{id} is not an id of this model, which has 0 to {len(E) - 1}.")
     tokenizer = captured.inspector.tokenizer(stack)
-    cosine = F.cosine_similarity(E, E[id][None], dim=-1)
-    return Neighbours(nearest(tokenizer, cosine, id), nearest(tokenizer, E @ E[id], id))
+    dot, norms = E @ E[id], E.norm(dim=-1)  # no copy of the table, as `F.cosine_similarity` would make
+    cosine = dot / (norms * norms[id]).clamp(min=1e-8)
+    return Neighbours(nearest(tokenizer, cosine, id), nearest(tokenizer, dot, id))
 
 
 def nearest(tokenizer: Tokenizer, values: Tensor, id: int) -> list[Neighbour]:

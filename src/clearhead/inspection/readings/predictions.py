@@ -44,6 +44,14 @@ def predictions(captured: Pass, position: int = -1) -> list[Prediction]:
     return likeliest_of(captured, probabilities(captured.trace["logits"], position), 10)
 
 
+def calibrated_predictions(captured: Pass) -> list[Prediction]:
+    """Every class with its calibrated probability, as `classify` gives it; nothing without classes."""
+    if captured.module.config.head != "classifier":
+        return []
+    Z = logits_at(captured.trace["logits"], -1)
+    return likeliest_of(captured, torch.softmax(Z / captured.inspector.reader.temperature, -1), len(Z))
+
+
 def likeliest_of(captured: Pass, P: Tensor, count: int) -> list[Prediction]:
     """Every class in the order of the labels, or the likeliest tokens, of a distribution P."""
     if captured.module.config.head == "classifier":

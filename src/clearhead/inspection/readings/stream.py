@@ -79,9 +79,12 @@ def logit_lens(captured: Pass, position: int) -> list[LensReading]:
     module, top = captured.module, captured.top
     stack = stack_of(captured, top)
     check_position(captured, top, position)
-    readings = []
+    readings, place = [], position
     for site in stream_sites(captured, top) if module.config.head != "none" else []:
-        Z = logits_at(module.head(stack.norm(captured.trace[site])), position)
+        X = stack.norm(captured.trace[site])
+        if module.config.head == "language":  # one row of logits, not one for each token
+            X, place = X[:, [position]], 0
+        Z = logits_at(module.head(X), place)
         best = likeliest_of(captured, torch.softmax(Z, -1), LENS_TOKENS)
         readings.append(LensReading(site, best, float(torch.logsumexp(Z, -1))))
     return readings

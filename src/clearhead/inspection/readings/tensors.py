@@ -23,7 +23,7 @@ def tensor(captured: Pass, name: str, head: str | None = None) -> Tensor:
     elif name in captured.trace:
         X = captured.trace[name][0]
     else:
-        raise InputError(f"{name} is not a tensor of this pass. {suggest(name, captured.trace)}")
+        raise InputError(f"{name} is not a tensor of this pass. {suggest(name, captured.trace.sizes)}")
     return X if head is None else head_of(X, name, head)
 
 

@@ -7,7 +7,7 @@ from clearhead.config.model import ModelConfig
 from clearhead.errors import InputError
 from clearhead.layers.cache import Cache, DecoderState
 from clearhead.layers.masks import View
-from clearhead.layers.sites import site
+from clearhead.layers.sites import CachedStep, in_step, site
 from clearhead.models.inputs import Inputs, check_counts, check_length, check_same, check_tokens
 from clearhead.models.model import Model, State
 from clearhead.models.transformer.heads import make_head
@@ -74,12 +74,20 @@ class Decoder(Model):
             )
         tokens = tokens.to(self.decoder.tokens.weight.device)
         chunk = state.cache.open(tokens.shape[1], counts)
-        X = self.decoder(tokens, View(**chunk.view()), chunk=chunk, memory=state.memory)
+        rows = torch.arange(len(tokens), device=tokens.device)[:, None]
+        counts = chunk.counts.to(tokens.device)[:, None]
+        at, real = (
+            chunk.at,
+            torch.arange(tokens.shape[1], device=tokens.device) < counts,
+        )  # (b or 1, n), (b, n)
+        with in_step(CachedStep(state.cache, at, real)):
+            X = self.decoder(tokens, View(**chunk.view()), chunk=chunk, memory=state.memory)
         chunk.finish()
         if last:
-            ends = (chunk.counts - 1).clamp(min=0).to(X.device)
-            X = X[torch.arange(len(X), device=X.device), ends][:, None]
-        return site(self, "logits", self.head(X))
+            ends = (counts - 1).clamp(min=0)  # (b, 1)
+            X, at, real = X[rows, ends], at.expand(len(X), -1)[rows, ends], real[rows, ends]
+        with in_step(CachedStep(state.cache, at, real)):
+            return site(self, "logits", self.head(X))
 
 
 def causal_view(tokens: Tensor, documents: Tensor | None = None) -> View:

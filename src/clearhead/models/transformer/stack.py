@@ -73,8 +73,7 @@ class Stack(nn.Module):
         memory: Memory | None = None,
     ) -> Tensor:
         """The vectors after the last block and norm: (b, n, d)."""
-        angles, bias = self.positions.angles(view.at), self.positions.bias(view.at, view.to)
-        view = replace(view, causal=self.causal, window=self.window, angles=angles, bias=bias)
+        view = self.view(view)
         view_of_source = None if memory is None else memory.view(view.at)
         X = self.embed(tokens, view.at, real, types)
         for i, block in enumerate(self.blocks):
@@ -82,6 +81,11 @@ class Stack(nn.Module):
             source = None if memory is None else (*memory.keys_values[i], view_of_source)
             X = block(X, view, real, past, source)
         return site(self, "norm", self.norm(X, real))
+
+    def view(self, view: View) -> View:
+        """What the tokens of this stack see: by its mask, its window and its positions."""
+        angles, bias = self.positions.angles(view.at), self.positions.bias(view.at, view.to)
+        return replace(view, causal=self.causal, window=self.window, angles=angles, bias=bias)
 
     def remember(self, X: Tensor, real: Tensor | None) -> Memory:
         """The keys and values that this stack's cross-attention makes from an encoder's output X."""

@@ -30,12 +30,11 @@ from starlette.routing import Route
 from clearhead.api import Model
 from clearhead.errors import ClearheadError, InputError
 from clearhead.inspection.passes import Pass
-from clearhead.inspection.readings.heads import thumbnails
 from clearhead.page import page_files
 from clearhead.serving.access_token import TokenRequired
 from clearhead.serving.explorer.pass_cache import PassExpired
 from clearhead.serving.explorer.requests import MOST_BYTES, GenerationRequest, PassRequest
-from clearhead.serving.explorer.service import ExplorerService, packet
+from clearhead.serving.explorer.service import ExplorerService
 from clearhead.serving.origin import LOOPBACK, OwnOriginOnly
 
 LONGEST_ERROR = 800  # characters
@@ -78,7 +77,7 @@ class Endpoints:
     async def thumbnails(self, request: Request) -> Response:
         """Small pictures of all heads."""
         captured = self.captured(request)
-        return binary(await inside(self.readers, lambda: packet(thumbnails(captured))))
+        return binary(await inside(self.model_thread, partial(self.service.thumbnails, captured)))
 
     async def reading(self, request: Request) -> Response:
         """What is read off a pass."""

@@ -16,5 +16,5 @@ def pack(tensors: dict[str, Tensor]) -> bytes:
     shapes = [{"name": name, "shape": list(X.shape)} for name, X in tensors.items()]
     header = json.dumps({"tensors": shapes}).encode()
     header += b" " * (-len(header) % 4)
-    numbers = [X.detach().to("cpu", torch.float32).contiguous().numpy().tobytes() for X in tensors.values()]
-    return b"".join([len(header).to_bytes(4, "little"), header, *numbers])
+    numbers = [X.detach().to("cpu", torch.float32).contiguous().numpy() for X in tensors.values()]
+    return b"".join([len(header).to_bytes(4, "little"), header, *(X.reshape(-1).data for X in numbers)])

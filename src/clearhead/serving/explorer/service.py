@@ -3,10 +3,10 @@
 One pass runs at a time. The numbers come from `inspection`: this is where they get the names that the page knows.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
-from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 
@@ -18,13 +18,14 @@ from clearhead.inspection.passes import Inspector, Pass
 from clearhead.inspection.readings import embeddings, heads, stream, tensors
 from clearhead.inspection.readings.leave_one_out import leave_one_out
 from clearhead.inspection.readings.next_token import explain_choice
-from clearhead.inspection.readings.predictions import predictions
+from clearhead.inspection.readings.predictions import calibrated_predictions, predictions
 from clearhead.serving.explorer.describe import describe
 from clearhead.serving.explorer.packets import pack
 from clearhead.serving.explorer.pass_cache import PassCache
 from clearhead.serving.explorer.requests import MOST_TOKENS, GenerationRequest, PassRequest
 
 MOST_NUMBERS = 1 << 24  # in one packet
+MOST_READINGS = 64  # that are kept of a pass
 T = TypeVar("T")
 Query = dict[str, str]
 
@@ -37,24 +38,39 @@ class ExplorerService:
         self.cache = PassCache() if cache is None else cache
         self.inspector = Inspector(model.bundle, MOST_TOKENS, self.cache.most_bytes)
         self.structure = describe(model, name) | {"folder": folder}
-        self.lock = Lock()
+        self.lock = self.inspector.lock
 
     def run_pass(self, request: PassRequest) -> dict[str, Any]:
-        """Runs the model on a text; what the page needs first."""
+        """Runs the model on a text, unless that pass is still kept; what the page needs first."""
+        question = request.model_dump_json()
         with self.lock:
+            if known := self.cache.find(question):
+                return known
             captured = self.inspector.run(
-                request.text, request.target, request.more, request.leave, request.off, request.mute
+                request.text,
+                request.target,
+                request.more,
+                request.leave,
+                request.off,
+                request.mute,
+                self.cache.reserve,
             )
+            answer = self.describe_pass(captured, request)
+            name = self.cache.add(captured, question)
+            self.cache.entry(name).answer = answer | {"name": name}
+        return answer | {"name": name}
+
+    def describe_pass(self, captured: Pass, request: PassRequest) -> dict[str, Any]:
+        """What the page needs of a pass before it asks for tensors."""
         trace, stacks = captured.trace, {name: tensors.stack_of(captured, name) for name in captured.ids}
         return {
-            "name": self.cache.add(captured),
             "question": request.model_dump(mode="json"),
             "tokens": {name: as_json(tokens) for name, tokens in captured.tokens.items()},
-            "sites": {name: list(X.shape[1:]) for name, X in trace.items()},
+            "sites": {name: list(shape) for name, (shape, _) in trace.sizes.items()},
             "own_target": captured.own_target,
             "difference": captured.difference.size,
             "furthest": asdict(captured.difference),
-            "largest": float(trace["logits"].abs().max()) if "logits" in trace else None,
+            "largest": max(map(abs, map(float, trace["logits"].aminmax()))) if "logits" in trace else None,
             "seconds": captured.seconds,
             "bytes": captured.bytes,
             "norms": stream.stream_norms(captured),
@@ -62,6 +78,9 @@ class ExplorerService:
             "window": {name: stack.window for name, stack in stacks.items()},
             "scales": tensors.scales(captured),
             "prediction": as_json(predictions(captured)),
+            "calibrated": as_json(calibrated_predictions(captured)),
+            "temperature": self.inspector.reader.temperature,
+            "unknown": self.inspector.reader.unknown_share(captured.ids[captured.main]),
         }
 
     def tensors(self, captured: Pass, query: Query) -> bytes:
@@ -84,7 +103,21 @@ class ExplorerService:
         if what not in READINGS:
             raise InputError(f"{what} is not a reading. {suggest(what, READINGS)}")
         with self.lock:
-            return as_json(READINGS[what](captured, query))
+            return self.read_once(captured, what, query, lambda: as_json(READINGS[what](captured, query)))
+
+    def thumbnails(self, captured: Pass) -> bytes:
+        """Small pictures of all heads."""
+        with self.lock:
+            return self.read_once(captured, "thumbnails", {}, lambda: packet(heads.thumbnails(captured)))
+
+    def read_once(self, captured: Pass, what: str, query: Query, read: Callable[[], T]) -> T:
+        """What is read off a pass, kept for when the page is loaded again."""
+        key = json.dumps([what, sorted(query.items())])
+        if key not in captured.readings:
+            while len(captured.readings) >= MOST_READINGS:
+                captured.readings.pop(next(iter(captured.readings)))
+            captured.readings[key] = read()
+        return cast(T, captured.readings[key])
 
     def generate(self, request: GenerationRequest) -> dict[str, Any]:
         """A text generated with the cache and without it."""

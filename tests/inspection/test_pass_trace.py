@@ -1,0 +1,124 @@
+"""The tensors of a pass are those of a whole capture, and never take more than their limit."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.weak import WeakIdKeyDictionary
+
+from clearhead.config.model import ModelConfig
+from clearhead.inspection.capture import capture, zero
+from clearhead.inspection.pass_trace import PassTrace, block_of_site, forward
+from clearhead.inspection.passes import Inspector
+from clearhead.inspection.readings import heads, stream, tensors
+from clearhead.inspection.variants import without
+from clearhead.model_folder import Bundle
+from clearhead.models.build import build
+from clearhead.models.model import Model
+from tests.decoding.tiny import classifier, language_model, translator
+from tests.models.cases import Case
+from tests.models.test_laws import cases
+
+IDS = {"encoder": [3, 1, 4, 1, 5, 9, 2], "decoder": [2, 7, 1, 8, 3]}
+
+
+def ids_of(model: Model) -> dict[str, list[int]]:
+    names = ("encoder", "decoder") if model.translates else (model.config.shape,)
+    return {name: IDS[name] for name in names}
+
+
+@cases(has_blocks=True)
+def test_every_site_is_that_of_a_whole_capture(case: Case) -> None:
+    model = build(case.config).eval()
+    ids = ids_of(model)
+    with torch.no_grad(), capture(model) as whole:
+        forward(model, ids)
+    found = PassTrace(model, ids)
+    found.record()
+    assert set(found) == set(whole)
+    for name, X in whole.items():
+        assert found.sizes[name] == (tuple(X.shape[1:]), X.nbytes)
+        assert torch.equal(found[name], X), name
+
+
+def test_muted_heads_and_removed_parts_hold_inside_the_blocks_too() -> None:
+    model, edits = (
+        without(translator("word").module, "projections"),
+        (zero("decoder.0.cross.1"), zero("encoder.0.self.0")),
+    )
+    ids = ids_of(model)
+    with torch.no_grad(), capture(model, edits=edits) as whole:
+        forward(model, ids)
+    found = PassTrace(model, ids, edits)
+    found.record()
+    assert all(torch.equal(found[name], X) for name, X in whole.items())
+    assert all(found.sizes[name][0] == tuple(X.shape[1:]) for name, X in whole.items())
+
+
+class Meter(TorchDispatchMode):
+    """Counts the bytes of all tensors that are alive, and their peak."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.alive: Any = WeakIdKeyDictionary()
+        self.peak = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, given: Any = (), named: Any = None) -> Any:
+        result = function(*given, **(named or {}))
+        for X in tree_leaves(result):
+            if isinstance(X, torch.Tensor):
+                self.alive[X.untyped_storage()] = X.untyped_storage().nbytes()
+        self.peak = max(self.peak, sum(self.alive.values()))
+        return result
+
+
+def wide_model() -> Bundle:
+    """A model whose scores are most of what a pass takes."""
+    words = language_model("word")
+    config = ModelConfig(vocabulary=words.config.vocabulary, d=32, h=4, decoder_blocks=6, context=300)
+    return Bundle(build(config), words.tokenizer)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.25])
+def test_all_views_together_stay_within_the_limit(share: float) -> None:
+    bundle = wide_model()
+    text = "the cat sat on the green table " * 30
+    everything = Inspector(bundle).run(text).trace.bytes
+    limit = max(everything.least, int(share * everything.all))
+    meter = Meter()
+    with meter:
+        captured = Inspector(bundle, most_bytes=limit).run(text)
+        heads.head_statistics(captured)
+        heads.thumbnails(captured)
+        stream.logit_lens(captured, -1)
+        for position in (0, -1):
+            stream.stream_steps(captured, "decoder", position)
+        for name in captured.trace:
+            tensors.tensor(captured, name)
+    assert everything.recorded < meter.peak <= limit
+    if share < 1:
+        assert meter.peak < everything.all
+    kept = captured.trace.kept
+    assert captured.trace.kept_bytes <= limit - everything.least
+    assert (len(kept) == 6) is (limit >= everything.all + everything.working)
+
+
+def test_only_the_block_that_is_asked_for_runs_again() -> None:
+    captured = Inspector(wide_model()).run("the cat sat")
+    assert not captured.trace.kept
+    before = captured.trace["decoder.2.self.weights"]
+    assert list(captured.trace.kept) == ["decoder.2"]
+    assert captured.trace["decoder.2.ffn.hidden"].shape == (1, 4, 128)
+    assert captured.trace["decoder.2.self.weights"] is before
+    assert captured.trace["2.self.weights"] is before
+
+
+def test_a_site_is_inside_a_block_or_outside() -> None:
+    assert block_of_site("decoder.10.cross.weights") == "decoder.10"
+    assert block_of_site("encoder.0.ffn.hidden") == "encoder.0"
+    for name in ("encoder.3.residual.1", "decoder.embeddings.out", "logits", "head.pooled", "encoder.norm"):
+        assert block_of_site(name) is None
+    inside = {block_of_site(name) for name in Inspector(classifier("word")).run("the cat").trace}
+    assert None in inside
