@@ -90,11 +90,11 @@ def test_without_test_data_the_validation_data_is_used_with_a_word(run: Run) -> 
     assert code == 0
     assert err == (
         "recipes/short.toml has no test data: evaluating on its validation data, by which the best model was "
-        "chosen.\n"
+        "chosen.\nEvaluating ...\n"
     )
     assert json.loads(out)["split"] == "validation"
     stated = run("run", "--recipe", "recipes/short.toml", "--split", "validation", "--json", *OPTIONS)
-    assert (stated[0], stated[1], stated[2]) == (0, out, "")
+    assert (stated[0], stated[1], stated[2]) == (0, out, "Evaluating ...\n")
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from clearhead.cli import stages as module
-from clearhead.cli.stages import Stages
+from clearhead.cli.commands import app
+from clearhead.cli.stages import Stages, load_pytorch
 
 
 def test_without_a_terminal_each_stage_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,3 +104,44 @@ def test_train_says_each_thing_it_does(tmp_path: Path, monkeypatch: pytest.Monke
         "Evaluating",
     ):
         assert any(line.startswith(stage) for line in said), stage
+
+
+def test_pytorch_is_loaded_behind_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaded: list[str] = []
+    load_pytorch("Reading m")  # it is there already
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(module, "sys", SimpleNamespace(modules={}))
+    monkeypatch.setattr(module, "import_module", lambda name: loaded.append(name + capsys.readouterr().err))
+    load_pytorch("Reading m")
+    assert loaded == ["torchLoading PyTorch ...\n"]  # before it is loaded
+    assert capsys.readouterr().err == "Reading m ...\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("generate", "m", "a"), ("translate", "m", "a"), ("classify", "m", "a"), ("embed", "m", "a"),
+        ("evaluate", "m"), ("check", "m"), ("explore", "m"), ("import", "m", "out"), ("export", "m", "out"),
+    ],
+)  # fmt: skip
+def test_every_command_that_uses_a_model_says_so_first(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+
+    def load(then: str) -> None:
+        said.append(then)
+        raise SystemExit(7)
+
+    name = {"import": "exchange", "export": "exchange"}.get(words[0], words[0])
+    file = (
+        f"clearhead.cli.{name}"
+        if name in ("evaluate", "check", "explore", "exchange")
+        else "clearhead.cli.use"
+    )
+    monkeypatch.setattr(sys.modules[file], "load_pytorch", load)
+    assert CliRunner().invoke(app, list(words)).exit_code == 7
+    assert said
+    assert "m" in said[0]

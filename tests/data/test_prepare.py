@@ -368,3 +368,13 @@ def test_a_large_cache_is_checked_by_size_only(tmp_path: Path, monkeypatch: pyte
     again = prepare(run).splits["train"]
     with pytest.raises(DataError, match="has changed since it was written"):
         again.verify()
+
+
+def test_the_report_names_the_files_of_this_run_and_not_of_the_one_that_filled_the_cache(
+    tmp_path: Path,
+) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        source = write(tmp_path / name / "news.txt", NEWS)
+        prepared = prepare(run_of("language-model", DataConfig(train=source, validation=0.2)))
+        assert {tuple(report.sources) for report in prepared.audit.splits.values()} == {(source,)}

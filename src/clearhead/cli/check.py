@@ -11,6 +11,7 @@ import typer
 
 from clearhead.cli.exchange import AllowPickle
 from clearhead.cli.options import Json, ModelFolder
+from clearhead.cli.stages import load_pytorch
 
 Against = Annotated[
     str | None,
@@ -35,6 +36,7 @@ def check(
     json: Json = False,
 ) -> None:
     """Prove that the files are as written, cached = uncached, batched = single, captured = fast, saved = loaded."""
+    load_pytorch(f"Reading {model}")
     from clearhead.exchange.reference import reference_of
     from clearhead.inspection.check import FILES_LAW, Law, Probe, files_as_written, same_as_reference
     from clearhead.inspection.check import check as laws_of

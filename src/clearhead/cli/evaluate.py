@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from clearhead.cli.options import Json, ModelFolder, with_decoding
+from clearhead.cli.stages import Stages, load_pytorch
 from clearhead.cli.terminal import for_stream
 from clearhead.config.decoding import DecodingConfig
 from clearhead.errors import InputError
@@ -70,8 +71,7 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Measure a model on held-out data."""
-    from rich.console import Console
-
+    load_pytorch(f"Reading {model}")
     from clearhead.config.run import RunConfig
     from clearhead.model_folder import load
     from clearhead.training.evaluation.evaluate import Evaluation
@@ -94,13 +94,13 @@ def evaluate(
         raise InputError(
             f"{model} is not in a run folder, so its data is unknown.\nGive --data FILE or --recipe RECIPE."
         )
-    console, done = Console(stderr=True), 0
-    with console.status("evaluating", spinner="line") as status:
+    done = 0
+    with Stages("Evaluating") as stages:
 
         def progress(count: int) -> None:
             nonlocal done
             done += count
-            status.update(f"evaluating: {done:,} examples")
+            stages.show("Evaluating", f"{done:,} examples")
 
         result = evaluation.run(first(reader, limit), settings, bleu, lowercase, progress)
     if count := reader.problems.count:

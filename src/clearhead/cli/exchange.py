@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from clearhead.cli.options import Json, ModelFolder
+from clearhead.cli.stages import load_pytorch
 from clearhead.config.model import Head
 from clearhead.errors import ConfigError, suggest
 
@@ -41,6 +42,7 @@ def import_(
     """Convert a Hugging Face model into a model folder."""
     if head is not None and head not in HEADS:
         raise ConfigError(f"--head {head} is unknown. {suggest(head, HEADS)}")
+    load_pytorch(f"Importing {source}")
     from clearhead.exchange.importing import import_model
 
     imported = import_model(
@@ -85,6 +87,7 @@ def export(
     json: Json = False,
 ) -> None:
     """Convert a model into a folder that transformers loads, or a .gguf file for llama.cpp."""
+    load_pytorch(f"Exporting {model}")
     if out.suffix == ".gguf":
         return export_to_gguf(model, out, number_type, json)
     if number_type is not None:

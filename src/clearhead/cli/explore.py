@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clearhead.cli.options import ModelFolder
+from clearhead.cli.stages import load_pytorch
 from clearhead.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def explore(
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the browser.")] = False,
 ) -> None:
     """Open a model in the browser and see every number of a pass."""
+    load_pytorch(f"Reading {model}")
     from clearhead.api import load
     from clearhead.decoding.generate import tokenizer_of
     from clearhead.model_folder import find

@@ -82,13 +82,18 @@ class Audit:
         return {split: asdict(report) for split, report in self.splits.items()}
 
 
-def audit(splits: Mapping[Split, Shards]) -> Audit:
-    """The report on prepared splits."""
+def audit(splits: Mapping[Split, Shards], sources: Mapping[Split, list[str]] | None = None) -> Audit:
+    """The report on prepared splits; `sources` are those of this run, which others may have prepared elsewhere."""
     repeats = Repeats(splits)
-    return Audit({split: _report(split, shards, repeats) for split, shards in splits.items()})
+    return Audit(
+        {
+            split: _report(split, shards, repeats, (sources or {}).get(split))
+            for split, shards in splits.items()
+        }
+    )
 
 
-def _report(split: Split, shards: Shards, repeats: "Repeats") -> SplitAudit:
+def _report(split: Split, shards: Shards, repeats: "Repeats", sources: list[str] | None) -> SplitAudit:
     account = shards.manifest.account
     encoded, characters = sum(account.encoded.values()), sum(account.characters.values())
     return SplitAudit(
@@ -99,7 +104,7 @@ def _report(split: Split, shards: Shards, repeats: "Repeats") -> SplitAudit:
         dropped=sum(account.dropped.values()),
         duplicates=repeats.duplicates[split],
         overlap=repeats.overlap[split],
-        sources=account.names,
+        sources=account.names if sources is None else sources,
         lines=account.lines,
         documents=account.documents,
         divided=account.divided,

@@ -6,7 +6,7 @@ version number, so it is made once and never stale.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -54,7 +54,7 @@ def prepare(
     splits = {
         split: prepare_split(reader, split, sides, rules, progress) for split, reader in readers.items()
     }
-    return Prepared(run, tokenizers, splits)
+    return Prepared(run, tokenizers, splits, {split: list(reader.names) for split, reader in readers.items()})
 
 
 def holds_conversations(run: RunConfig, reader: ExampleReader) -> bool:
@@ -127,6 +127,7 @@ class Prepared:
     run: RunConfig
     tokenizers: Tokenizers
     splits: dict[Split, Shards]
+    sources: dict[Split, list[str]] = field(default_factory=dict)  # where this run has read them
 
     def __post_init__(self) -> None:
         train = self.splits["train"]
@@ -156,7 +157,7 @@ class Prepared:
     @cached_property
     def audit(self) -> Audit:
         """The report on what was read."""
-        return audit(self.splits)
+        return audit(self.splits, self.sources)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
