@@ -152,7 +152,7 @@ def test_lines_that_cannot_be_read_are_skipped_where_asked_for(run: Run) -> None
     words = ["--data", "broken.tsv", "--on_error", "skip", "--json", *OPTIONS]
     code, out, err = run("run", *words)
     assert (code, json.loads(out)["examples"]) == (0, 2)
-    assert err.startswith("1 line was skipped: broken.tsv, line 2 has 1 column, but line 1 has 2")
+    assert "\n1 line was skipped: broken.tsv, line 2 has 1 column, but line 1 has 2" in err
     assert (
         "it should be 'stop' or 'skip'" in run("run", "--data", "broken.tsv", "--on_error", "go", *OPTIONS)[2]
     )

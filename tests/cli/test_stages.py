@@ -123,7 +123,8 @@ def test_pytorch_is_loaded_behind_a_line(
     "words",
     [
         ("generate", "m", "a"), ("translate", "m", "a"), ("classify", "m", "a"), ("embed", "m", "a"),
-        ("evaluate", "m"), ("check", "m"), ("explore", "m"), ("import", "m", "out"), ("export", "m", "out"),
+        ("chat", "m"), ("evaluate", "m"), ("check", "m"), ("explore", "m"),
+        ("import", "m", "out"), ("export", "m", "out"),
     ],
 )  # fmt: skip
 def test_every_command_that_uses_a_model_says_so_first(
@@ -138,7 +139,7 @@ def test_every_command_that_uses_a_model_says_so_first(
     name = {"import": "exchange", "export": "exchange"}.get(words[0], words[0])
     file = (
         f"clearhead.cli.{name}"
-        if name in ("evaluate", "check", "explore", "exchange")
+        if name in ("chat", "evaluate", "check", "explore", "exchange")
         else "clearhead.cli.use"
     )
     monkeypatch.setattr(sys.modules[file], "load_pytorch", load)

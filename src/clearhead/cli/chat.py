@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clearhead.cli.options import ModelFolder, System, with_decoding
+from clearhead.cli.stages import load_pytorch
 from clearhead.cli.terminal import for_stream, is_terminal
 from clearhead.config.decoding import DecodingConfig
 from clearhead.errors import InputError, suggest
@@ -50,6 +51,7 @@ def chat(
     ] = None,
 ) -> None:
     """Hold a conversation with a model."""
+    load_pytorch(f"Reading {model}")
     from clearhead.api import load
     from clearhead.data.chats import check_chat
 

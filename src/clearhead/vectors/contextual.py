@@ -121,7 +121,7 @@ class ContextualVectors:
         """The words of some texts, or the given part of each, with their vectors, in any order."""
         encoded = [self.reader.tokenizer.offsets(text) for text in texts]
         kept = [place for place, each in enumerate(encoded) if each.ids]
-        rows = [self.reader.framed(encoded[place].ids, cut=spans is None) for place in kept]
+        rows = [self.reader.framed(encoded[place].ids, truncate=spans is None) for place in kept]
         skipped = len(self.reader.frame.before)
         for places, tokens, counts in self.reader.batches(rows):
             with torch.inference_mode():

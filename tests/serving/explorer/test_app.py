@@ -12,11 +12,11 @@ from clearhead.config.decoding import DecodingConfig
 from clearhead.decoding.sampling import draw, narrow, number
 from clearhead.inspection.capture import intervene, zero
 from clearhead.inspection.passes import Inspector
+from clearhead.inspection.readings import heads as head_readings
 from clearhead.inspection.variants import without
 from clearhead.model_folder import Calibration
 from clearhead.models.inputs import Inputs
 from clearhead.page import page_files
-from clearhead.serving.explorer import service
 from clearhead.serving.explorer.requests import MOST_CHARACTERS
 from tests.decoding.tiny import assert_same_or_tied, classifier
 from tests.serving.conftest import Asker
@@ -368,5 +368,5 @@ def test_the_same_question_gets_the_pass_that_is_kept(asker: Asker, monkeypatch:
     monkeypatch.setattr(Inspector, "run", None)
     again = asker.ask("the cat")
     assert again == first
-    monkeypatch.setattr(service.heads, "head_statistics", None)
+    monkeypatch.setattr(head_readings, "head_statistics", None)
     assert asker.read(again["name"], "heads") == heads

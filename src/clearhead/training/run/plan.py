@@ -96,7 +96,7 @@ def make_plan(run: RunConfig, data: Prepared, model: Model, out: Path) -> Plan:
         steps=steps,
         tokens_per_step=step.tokens,
         seconds_per_step=step.seconds,
-        memory_bytes=lasting + passing + requirements.RUNTIME_BYTES,
+        memory_bytes=lasting + int(passing * requirements.ALLOCATOR) + requirements.RUNTIME_BYTES,
         free_bytes=free,
         epochs=steps / batches,
         disk_bytes=disk,

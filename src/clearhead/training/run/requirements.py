@@ -19,6 +19,7 @@ from clearhead.training.run.disk import format_bytes, free_room, used_room
 RUNTIME_BYTES = (
     300_000_000  # of PyTorch and other libraries, 260 MB before the first step, and their allocator
 )
+ALLOCATOR = 1.15  # times what tensors take: freed memory is kept between those that remain
 STATE_COPIES = {"muon": 1.3, "adamw": 2.0}  # of the weights, that an optimizer keeps
 OTHER_FILES = 10_000_000  # bytes of the log, the report and the like
 
@@ -34,7 +35,7 @@ def check_size(settings: ModelConfig, training: TrainingConfig) -> None:
 
 def check_fits(training: TrainingConfig, lasting: int, free: int, passing: int) -> None:
     """Rejects a run that needs more memory than is free, with advice."""
-    memory = lasting + passing + RUNTIME_BYTES
+    memory = lasting + int(passing * ALLOCATOR) + RUNTIME_BYTES
     if memory <= free:
         return
     advice = (
