@@ -13,6 +13,7 @@ from clearhead import model_folder
 from clearhead.api import Model
 from clearhead.decoding.generate import Generator
 from clearhead.decoding.read import Reader
+from clearhead.errors import TokenizerError
 from clearhead.exchange.exporting import export_model
 from clearhead.exchange.exporting_gguf import export_gguf
 from clearhead.exchange.importing import import_model
@@ -20,7 +21,7 @@ from clearhead.exchange.tokenizers.gguf_splits import SPLITS
 from clearhead.model_folder import Bundle
 from clearhead.text.tokenizers.roles import framing_processor
 from clearhead.text.tokenizers.tokenizer import Tokenizer
-from tests.exchange.test_gguf import levels, write
+from tests.exchange.test_gguf import levels, scores, write
 from tests.exchange.tiny import encoder, gpt2, llama, marian, random, t5
 from tests.exchange.torture import lines
 from tests.text.tokenizers.chats import CHATML
@@ -129,6 +130,39 @@ def test_a_gguf_file_stays_as_it_is(pre: str, begins: bool | None, tmp_path: Pat
     assert again is not None
     assert described(tmp_path / "again") == described(tmp_path / "ours")
     assert all(again.encode(line) == tokenizer.encode(line) for line in lines())
+
+
+@pytest.mark.parametrize("spaced", [True, False])
+def test_pieces_with_scores_stay_as_they_are(spaced: bool, tmp_path: Path) -> None:
+    def more(writer: Any) -> None:
+        scores(writer)
+        writer.add_add_space_prefix(spaced)
+
+    import_model(write(tmp_path / "x.gguf", "llama-tokens", more=more), tmp_path / "ours")
+    export_gguf(tmp_path / "ours", tmp_path / "again.gguf")
+    import_model(tmp_path / "again.gguf", tmp_path / "again")
+    tokenizer, again = (model_folder.load(tmp_path / name).tokenizer for name in ("ours", "again"))
+    assert tokenizer is not None
+    assert again is not None
+    assert tokenizer.specials.framing == ((1,), ())
+    assert described(tmp_path / "again") == described(tmp_path / "ours")
+    assert all(again.encode(line) == tokenizer.encode(line) for line in lines())
+
+
+def test_merges_that_no_scores_can_say_are_refused(tmp_path: Path) -> None:
+    import_model(write(tmp_path / "x.gguf", "llama-tokens", more=scores), tmp_path / "ours")
+    bundle = model_folder.load(tmp_path / "ours")
+    assert bundle.tokenizer is not None
+    document = json.loads(bundle.tokenizer.document)
+    merges = document["model"]["merges"]
+    made = ["".join(pair) for pair in merges]
+    twice = next(
+        at for at, piece in enumerate(made) if piece == made[at + 1]
+    )  # made in two ways, of which one goes
+    document["model"]["merges"] = [*merges[:twice], *merges[twice + 1 :]]
+    model_folder.save(tmp_path / "other", Bundle(bundle.module, Tokenizer(json.dumps(document))))
+    with pytest.raises(TokenizerError, match=r"llama\.cpp has no tokenizer of this kind"):
+        export_gguf(tmp_path / "other", tmp_path / "other.gguf")
 
 
 def test_every_split_that_can_be_read_is_written_under_a_name_that_means_the_same() -> None:

@@ -33,7 +33,7 @@ from clearhead.text.tokenizers.tokenizer import Tokenizer
 from clearhead.training.recipes.suggest import recipe_for
 from tests.exchange.test_exporting import made_here, randomised
 from tests.exchange.test_exporting_gguf import OURS, document_of
-from tests.exchange.test_gguf import write
+from tests.exchange.test_gguf import scores, write
 from tests.exchange.tiny import llama, random
 from tests.exchange.torture import lines
 
@@ -225,6 +225,19 @@ def test_every_split_is_that_of_llama_cpp(name: str, tmp_path: Path) -> None:
         own = [line for line in lines() if theirs.tokenize(line.encode(), add_bos=False) != ours.encode(line)]
     is_cased = name in ("tekken", "gpt-4o", "llama4")  # which it approximates outside ASCII
     assert len(own) <= (5 if is_cased else 0), own
+
+
+def test_pieces_with_scores_have_the_same_ids(tmp_path: Path) -> None:
+    import_model(write(tmp_path / "x.gguf", "llama-tokens", more=scores), tmp_path / "ours")
+    export_gguf(tmp_path / "ours", tmp_path / "again.gguf")
+    ours = model_folder.load(tmp_path / "ours").tokenizer
+    assert ours is not None
+    for name in ("x.gguf", "again.gguf"):
+        with closing(llama_cpp.Llama(str(tmp_path / name), vocab_only=True, verbose=False)) as theirs:
+            own = [
+                line for line in lines() if theirs.tokenize(line.encode(), add_bos=False) != ours.encode(line)
+            ]
+            assert own == []
 
 
 @pytest.mark.parametrize(("kind", "most"), [("float32", 1e-4), ("float16", 0.02), ("q8_0", 0.2)])

@@ -1,6 +1,7 @@
 """Writes a tokenizer for llama.cpp: a tokenizer of ours enters; keys of a GGUF file leave, and what will differ there.
 
-llama.cpp has byte-level BPE ("gpt2") after one of the splits into words that it knows by name. It normalises nothing.
+llama.cpp has byte-level BPE ("gpt2") after one of the splits into words that it knows by name, and SentencePiece's BPE
+("llama"). It normalises nothing.
 """
 
 import json
@@ -12,6 +13,7 @@ from clearhead.exchange.tokenizers.chat_template import chat_template
 from clearhead.exchange.tokenizers.gguf_splits import LIKE_LLAMA_3, SPLITS, splits_of
 from clearhead.exchange.tokenizers.read_sentencepiece import CONTROL, NORMAL, UNUSED, USER
 from clearhead.exchange.tokenizers.write import framed_document
+from clearhead.exchange.tokenizers.write_gguf_pieces import piece_kinds, piece_scores, space_prefix
 from clearhead.exchange.weights.write_gguf import Value
 from clearhead.text.tokenizers.fast import GPT2
 from clearhead.text.tokenizers.roles import Document, find_framing
@@ -28,17 +30,8 @@ def gguf_tokenizer(tokenizer: Tokenizer | None, config: ModelConfig) -> tuple[di
     if tokenizer is None:
         return {f"{GGML}model": "none"}, ["no tokenizer in the model folder: llama.cpp can only read ids"]
     document = json.loads(tokenizer.document)
-    pre = pre_tokenizer_name(document)
-    merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in document["model"]["merges"]]
     names, kinds = tokens_of(tokenizer, config.vocabulary)
-    keys: dict[str, Value] = {
-        "model": "gpt2",
-        "pre": pre,
-        "tokens": names,
-        "token_type": kinds,
-        # The key must exist; two tokens that no text is split into are never side by side.
-        "merges": merges or [f"{names[0]} {names[0]}"],
-    }
+    keys = piece_keys(document, names, kinds) or pair_keys(document, names, kinds)
     for role, key in KEYS_OF_ROLES.items():
         number = getattr(tokenizer.specials, role)
         keys |= {} if number is None else {f"{key}_token_id": number}
@@ -46,6 +39,37 @@ def gguf_tokenizer(tokenizer: Tokenizer | None, config: ModelConfig) -> tuple[di
     template = chat_template(tokenizer)
     stated = {f"{GGML}{key}": value for key, value in keys.items()}
     return stated | ({} if template is None else {"tokenizer.chat_template": template}), notes_on(document)
+
+
+def piece_keys(document: Document, names: list[str], kinds: list[int]) -> dict[str, Value] | None:
+    """The keys of SentencePiece's BPE; None for any other tokenizer."""
+    has_prefix = space_prefix(document)
+    kinds = piece_kinds(document, names, kinds)
+    scores = None if has_prefix is None else piece_scores(document, names, kinds)
+    if has_prefix is None or scores is None:
+        return None
+    return {
+        "model": "llama",
+        "pre": "default",
+        "tokens": names,
+        "scores": scores,
+        "token_type": kinds,
+        "add_space_prefix": has_prefix,
+    }
+
+
+def pair_keys(document: Document, names: list[str], kinds: list[int]) -> dict[str, Value]:
+    """The keys of byte-level BPE; refused if the tokenizer is of another kind."""
+    pre = pre_tokenizer_name(document)
+    merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in document["model"]["merges"]]
+    return {
+        "model": "gpt2",
+        "pre": pre,
+        "tokens": names,
+        "token_type": kinds,
+        # The key must exist; two tokens that no text is split into are never side by side.
+        "merges": merges or [f"{names[0]} {names[0]}"],
+    }
 
 
 def pre_tokenizer_name(document: Document) -> str:
@@ -110,7 +134,10 @@ def frame_keys(tokenizer: Tokenizer, config: ModelConfig) -> dict[str, Value]:
 def notes_on(document: Document) -> list[str]:
     """What llama.cpp does differently with some texts."""
     notes = []
-    if document.get("normalizer"):
+    words = document.get("pre_tokenizer") or {}
+    if words.get("type") == "Metaspace":
+        notes.append("llama.cpp puts a space before a text that starts with one, too")
+    if (document.get("normalizer") or {}).get("type") == "NFC":
         notes.append("llama.cpp does not normalise to NFC: give it text in that form, as almost all text is")
     stripped = [t["content"] for t in document.get("added_tokens") or [] if is_stripping(t)]
     if stripped:

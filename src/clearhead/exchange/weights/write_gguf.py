@@ -26,7 +26,7 @@ FILE_TYPES = {"float32": 0, "float16": 1, "q8_0": 7}  # general.file_type
 BLOCK_OF_Q8 = 32
 LARGEST_HALF = 65504.0  # the largest float16
 
-Value = str | bool | int | float | list[str] | list[int]
+Value = str | bool | int | float | list[str] | list[int] | list[float]
 
 
 def write_gguf(
