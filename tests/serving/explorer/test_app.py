@@ -349,7 +349,7 @@ def test_a_pass_says_what_is_unknown_and_the_calibrated_probabilities() -> None:
     model = Model(replace(classifier("word"), calibration=Calibration(temperature=2.0, examples=9)))
     answer = Asker(model).ask("the zyx")
     (found,) = model.classify("the zyx")
-    assert answer["unknown"] == found.unknown == 0.5
+    assert answer["unknown_share"] == found.unknown == 0.5
     assert answer["temperature"] == 2.0
     calibrated = {one["text"]: one["p"] for one in answer["calibrated"]}
     assert calibrated == pytest.approx(found.probabilities, abs=1e-5)
@@ -359,7 +359,7 @@ def test_a_pass_says_what_is_unknown_and_the_calibrated_probabilities() -> None:
 def test_no_other_model_has_calibrated_probabilities(writes: Asker) -> None:
     answer = writes.ask("the zyx cat")
     assert (answer["calibrated"], answer["temperature"]) == ([], 1.0)
-    assert answer["unknown"] == pytest.approx(1 / 3)
+    assert answer["unknown_share"] == pytest.approx(1 / 3)
 
 
 def test_the_same_question_gets_the_pass_that_is_kept(asker: Asker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,7 +80,7 @@ class ExplorerService:
             "prediction": as_json(predictions(captured)),
             "calibrated": as_json(calibrated_predictions(captured)),
             "temperature": self.inspector.reader.temperature,
-            "unknown": self.inspector.reader.unknown_share(captured.ids[captured.main]),
+            "unknown_share": self.inspector.reader.unknown_share(captured.ids[captured.main]),
         }
 
     def tensors(self, captured: Pass, query: Query) -> bytes:
