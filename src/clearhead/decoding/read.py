@@ -6,7 +6,7 @@ where asked.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 
 import torch
 import torch.nn.functional as F
@@ -52,6 +52,7 @@ class Reader:
         if specials.framing is not None and self.config.head == "none":
             is_prompt = False  # a model of vectors, whose tokenizer may have an end at which they are read
         self.frame = (prompt_frame if is_prompt else input_frame)(specials)
+        self.is_part = cache(partial(is_part_of_character, self.tokenizer))  # looked up once for each token
         self.temperature = 1.0 if bundle.calibration is None else bundle.calibration.temperature
         self.labels = bundle.labels or [str(label) for label in range(self.config.classes or 0)]
 
@@ -77,7 +78,7 @@ class Reader:
             return self.tokenizer.counts_unknown(ids) / count
         if not self.is_learned:
             return None
-        return sum(is_part_of_character(self.tokenizer, id) for id in ids) / count
+        return sum(map(self.is_part, ids)) / count
 
     @cached_property
     def is_learned(self) -> bool:
