@@ -4,12 +4,10 @@ import json
 import os
 import pty
 import select
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -69,6 +67,13 @@ def test_a_wrong_command_is_an_error(line: str, reason: str, talker: Path) -> No
     assert f"error: {reason}" in done.stderr
 
 
+def test_a_line_that_is_no_text_is_named(talker: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_bytes(b"/help\ncaf\xe9\n")
+    done = piped(talker, "", "--input", str(tmp_path / "x.txt"))
+    assert done.returncode == 1
+    assert "error: line 2: it is not UTF-8" in done.stderr
+
+
 def test_a_model_without_conversations_is_refused(tmp_path: Path) -> None:
     model_folder.save(tmp_path / "writes", language_model("byte"))
     done = piped(tmp_path / "writes", "hello")
@@ -76,14 +81,25 @@ def test_a_model_without_conversations_is_refused(tmp_path: Path) -> None:
     assert "error: This model knows no conversations" in done.stderr
 
 
+IN_TERMINAL = """
+import fcntl, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # where Ctrl-C becomes a signal
+from clearhead.cli.main import main
+main()
+"""
+
+
 class Terminal:
     """A program in a terminal of its own."""
 
     def __init__(self, *arguments: str) -> None:
-        self.process, self.handle = pty.fork()
-        if not self.process:
-            os.environ["TERM"] = "dumb"
-            os.execv(sys.executable, [*COMMAND, *arguments])
+        self.handle, end = pty.openpty()
+        command = [sys.executable, "-c", IN_TERMINAL, *arguments]
+        environment = os.environ | {"TERM": "dumb"}
+        self.process = subprocess.Popen(
+            command, stdin=end, stdout=end, stderr=end, env=environment, start_new_session=True
+        )
+        os.close(end)
         self.shown = ""
 
     def wait_for(self, text: str, after: int = 0) -> int:
@@ -102,10 +118,6 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self.handle, text.encode())
 
-    def close(self) -> int:
-        """The exit code."""
-        return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
-
 
 @pytest.fixture
 def terminal(talker: Path) -> Iterator[Terminal]:
@@ -115,8 +127,8 @@ def terminal(talker: Path) -> Iterator[Terminal]:
     banned = [word for id in ends for word in ("--banned", id)]
     made = Terminal("chat", str(talker), "--seed", "1", "--max-tokens", "3900", *banned)
     yield made
-    with suppress(ProcessLookupError):
-        os.kill(made.process, signal.SIGKILL)
+    made.process.kill()
+    made.process.wait()
     os.close(made.handle)
 
 
@@ -141,5 +153,5 @@ def test_ctrl_c_stops_the_answer_and_not_the_program(terminal: Terminal, tmp_pat
     at = terminal.wait_for("is not a command", at)
     terminal.wait_for("> ", at)
     terminal.type("\x04")
-    assert terminal.close() == 0
+    assert terminal.process.wait(PATIENCE) == 0
     assert len(json.loads((tmp_path / "x.jsonl").read_text(encoding="utf-8"))["messages"]) == 2

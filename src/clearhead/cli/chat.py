@@ -180,8 +180,11 @@ def lines_in(path: Path | None) -> Iterator[str]:
     from clearhead.cli.job import decoded, lines_of, opened
 
     with opened(path) as file:
-        for line in lines_of(file):
-            yield decoded(line)
+        for number, line in enumerate(lines_of(file), 1):
+            try:
+                yield decoded(line)
+            except InputError as error:
+                raise InputError(f"line {number}: {error}") from None
 
 
 def say(text: str) -> None:

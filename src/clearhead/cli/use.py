@@ -41,7 +41,7 @@ def generate(
     """Continue a prompt, or answer it."""
     generator = load(model).generator
     made = {"command": "generate", "chat": chat, "system": system}
-    if chat is None and system is None and generator.is_asked(job.text or "text"):
+    if chat is None and system is None and generator.is_asked("text" if job.text is None else job.text):
         print(
             "Trained on conversations: a text is answered as a user's message. Continue it with --no-chat.",
             file=sys.stderr,
