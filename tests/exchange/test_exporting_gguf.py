@@ -29,6 +29,8 @@ OURS: dict[str, tuple[str, dict[str, Any]]] = {  # architecture, settings
     "relu² with biases": ("llama", {"feedforward": "relu2", "feedforward_bias": True}),
     "swiglu": ("llama", {"feedforward": "swiglu", "h_kv": 2, "tied": False}),
     "silu without a gate": ("llama", {"feedforward": "silu"}),
+    "a scale": ("llama", {"feedforward": "swiglu", "scale": 1.0}),
+    "a scale and norms": ("qwen3", {"feedforward": "relu2", "query_key_norm": True, "scale": 0.3}),
     "a bias of W_q": ("llama", {"feedforward": "swiglu", "attention_bias": "q"}),
     "GPT without biases": (
         "gpt2",
@@ -106,7 +108,6 @@ def test_a_window_becomes_the_context(tmp_path: Path) -> None:
             {"feedforward": "swiglu", "query_key_norm": True, "attention_bias": "qkvo"},
             "query_key_norm = True, but there",
         ),
-        ({"feedforward": "swiglu", "scale": 1.0}, "model.scale = 1.0, but there it is 0.408"),
         (
             {"positions": "learned", "norm": "layer", "feedforward": "relu2"},
             "model.feedforward = 'relu2', but there it is 'gelu_tanh'",

@@ -35,9 +35,14 @@ def random(model: Any) -> Any:
             if is_trained or name == "final_logits_bias":
                 X.add_(torch.randn_like(X) * 0.25)
         weights = dict(model.named_parameters())
-        for name in weights if getattr(model.config, "hidden_act", "") == "relu" else ():
-            if ".gate_proj." in name:  # relu², the only gate with relu that we have
-                weights[name].copy_(weights[name.replace(".gate_proj.", ".up_proj.")])
+        gates = {
+            "hidden_act": ("relu", "gate_proj", "up_proj"),
+            "feed_forward_proj": ("gated-relu", "wi_0", "wi_1"),
+        }
+        for key, (activation, gate, other) in gates.items():
+            for name in weights if getattr(model.config, key, "") == activation else ():
+                if f".{gate}." in name:  # relu², the only gate with relu that we have
+                    weights[name].copy_(weights[name.replace(f".{gate}.", f".{other}.")])
     return model.eval()
 
 
@@ -89,6 +94,12 @@ def encoder(kind: str, head: str, **changes: Any) -> Any:
     config = getattr(hf, f"{kind}Config")(**(sizes | changes))
     bare = {"add_pooling_layer": False} if head == "Model" and kind != "DistilBert" else {}
     return getattr(hf, f"{kind}{head}")(config, **bare)
+
+
+def eurobert(head: str, **changes: Any) -> Any:
+    """An encoder like a Llama; the ids of its special tokens are within the vocabulary."""
+    specials = {"pad_token_id": 1, "bos_token_id": 2, "eos_token_id": 3, "mask_token_id": 4}
+    return llama("EuroBert", head, **(specials | {"num_labels": 3, "classifier_pooling": "mean"} | changes))
 
 
 def marian(**changes: Any) -> Any:
@@ -164,12 +175,22 @@ TRANSLATORS: dict[str, Callable[[], Any]] = {
     ),
     "t5": lambda: t5(),
     "t5-1.1": lambda: t5(has_own_head=True, feed_forward_proj="gated-gelu", tie_word_embeddings=False),
+    "t5-relu2": lambda: t5(feed_forward_proj="gated-relu"),
     "t5-1.1-tied": lambda: t5(feed_forward_proj="gated-silu", tie_word_embeddings=False),
 }
-ENCODERS = {
+ENCODERS: dict[str, Callable[[], Any]] = {
     f"{kind}{head}": partial(encoder, kind, head)
     for kind in ("Bert", "Roberta", "DistilBert")
     for head in ("ForMaskedLM", "ForSequenceClassification", "Model")
+}
+ENCODERS |= {
+    "EuroBertForMaskedLM": lambda: eurobert("ForMaskedLM", hidden_act="relu", tie_word_embeddings=True),
+    "EuroBertForMaskedLM-biases": lambda: eurobert("ForMaskedLM", mlp_bias=True, attention_bias=True),
+    "EuroBertForSequenceClassification": lambda: eurobert("ForSequenceClassification"),
+    "EuroBertForSequenceClassification-first": lambda: eurobert(
+        "ForSequenceClassification", classifier_pooling="bos", rope_parameters=LINEAR
+    ),
+    "EuroBertModel": lambda: eurobert("Model"),
 }
 ALL: dict[str, Callable[[], Any]] = DECODERS | CLASSIFIERS | TRANSLATORS | ENCODERS
 SIZES: dict[str, Callable[[], Any]] = {  # of which only the sizes are of interest

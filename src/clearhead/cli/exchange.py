@@ -104,7 +104,7 @@ def export(
         return None
     print(f"{out}: family {made.family}, {made.config['architectures'][0]}")
     if made.added:
-        print(f"neutral weights fill what only {made.family} has: {', '.join(made.added)}")
+        print(f"weights make up for what {made.family} does differently: {', '.join(made.added)}")
     for server, answer in servers.items():
         print(f"{server}: {answer}")
     return None

@@ -20,7 +20,7 @@ Placement = Literal["pre", "post", "both"]
 FeedForward = Literal["relu", "gelu", "gelu_tanh", "silu", "relu2", "swiglu", "geglu", "geglu_tanh"]
 Head = Literal["language", "classifier", "none"]
 Pool = Literal["first", "mean", "last"]
-PoolDense = Literal["none", "tanh", "relu"]
+PoolDense = Literal["none", "tanh", "relu", "gelu"]
 
 GATED = ("swiglu", "geglu", "geglu_tanh")
 # More than any model has: a damaged or hostile config is rejected before it allocates memory.

@@ -11,15 +11,16 @@ from safetensors import safe_open
 
 from clearhead.config.model import ModelConfig
 from clearhead.errors import ConfigError, ModelFolderError
-from clearhead.exchange.families.choose_family import Representation, choose_family
+from clearhead.exchange.families.choose_family import Representation, choose_family, filling
 from clearhead.exchange.families.registry import FAMILIES
 from clearhead.exchange.families.sentence_transformers import pooling_files
 from clearhead.exchange.hf_folder import CONFIG, check_free, write_json
 from clearhead.exchange.tokenizers.read import TARGET
 from clearhead.exchange.tokenizers.write import special_token_ids, unsuitable_families, write_tokenizer
-from clearhead.exchange.weights.export_weights import Filling, export_weights, new_gate
+from clearhead.exchange.weights.export_weights import export_weights, scaled
 from clearhead.exchange.weights.read import StoredTensor, read_safetensors
 from clearhead.model_folder import (
+    CALIBRATION,
     CARD,
     LABELS,
     SOURCE_TOKENIZER,
@@ -30,6 +31,7 @@ from clearhead.model_folder import (
     check_names,
     find,
     is_labels,
+    read_calibration,
     read_checksums,
     read_config,
     read_json,
@@ -51,7 +53,11 @@ def export_model(folder: str | Path, out: str | Path) -> Representation:
     check_padding(made, source or target)
     settings = special_token_ids(config, target) | made.config | label_settings(folder, config)
     settings["dtype"] = str(next(iter(weights.values())).dtype).removeprefix("torch.")
-    names, fill = FAMILIES[made.family].weight_names, new_gate if "feedforward" in made.added else Filling
+    calibration = read_calibration(folder / CALIBRATION)
+    fill = scaled(
+        filling(made, config), {} if calibration is None else {"head.out.": 1 / calibration.temperature}
+    )
+    names = FAMILIES[made.family].weight_names
     with atomic_folder(out) as place:
         write_json(place / CONFIG, settings)
         export_weights(place / WEIGHTS, empty(made.target), names, weights, fill)

@@ -82,6 +82,7 @@ EXAMPLES = {
     "mistral": LLAMA | {"model_type": "mistral"},
     "qwen2": QWEN,
     "qwen3": LLAMA | {"model_type": "qwen3"},
+    "eurobert": LLAMA | {"model_type": "eurobert", "classifier_pooling": "mean"},
     "bert": BERT,
     "roberta": BERT | {"model_type": "roberta"},
     "distilbert": DISTILBERT,

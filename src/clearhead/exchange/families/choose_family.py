@@ -1,8 +1,9 @@
 """Chooses the Hugging Face family that can represent a model of ours, or says which settings prevent it.
 
 Every family of the right shape exports the config, which is then imported again. A family fits if nothing has
-changed. It also fits if it only has more than ours and neutral weights can fill that: zeros for biases and token
-types, or a gate whose other side is always 1. If none fits, the nearest one is named.
+changed. It also fits if weights can make up for the difference: zeros for biases and token types that only the family
+has, a gate whose other side is always 1, a dense layer that changes nothing, or a W_q and a final norm with the factors
+of the scores and of the head. If none fits, the nearest one is named.
 """
 
 from collections.abc import Collection
@@ -14,6 +15,7 @@ from clearhead.errors import ConfigError
 from clearhead.exchange.families.export_config import score_scale
 from clearhead.exchange.families.hf_config import GATES
 from clearhead.exchange.families.registry import FAMILIES, config_from
+from clearhead.exchange.weights.export_weights import Fill, either, new_dense, new_gate, scaled
 
 OF_TRAINING = ("dropout", "attention_dropout", "initial_deviation", "zero_outputs")
 OF_VECTORS = ("pool", "unit_length")  # exported for sentence-transformers
@@ -67,24 +69,29 @@ class Representation:
     config: dict[str, Any]
     target: ModelConfig
     differences: dict[str, tuple[Any, Any]]  # ours and theirs
-    added: dict[str, Any]  # settings that only theirs has, filled with neutral weights
+    added: dict[str, Any]  # settings of theirs for which weights make up
 
 
 def choose_family(config: ModelConfig, without: Collection[str] = ()) -> Representation:
     """The first family that can represent the config; the error names the nearest one if none can."""
-    names = [
-        name for name, family in FAMILIES.items() if family.shape == config.shape and name not in without
-    ]
-    found = [fit for name in names if (fit := represent(config, name))]
-    if not found:
+    nearest = nearest_family(config, without)
+    if nearest is None:
         raise ConfigError(
             f"No Hugging Face architecture of shape {config.shape!r} supports d = {config.d}, h = {config.h} and "
             f"d_k = {config.width_k}.\nMake d a multiple of h, and d_k even."
         )
-    nearest = min(found, key=lambda made: (len(made.differences), len(made.added)))
     if nearest.differences:
         raise ConfigError(describe_misfit(nearest))
     return nearest
+
+
+def nearest_family(config: ModelConfig, without: Collection[str] = ()) -> Representation | None:
+    """The family with the fewest differences; None if none has these sizes."""
+    names = [
+        name for name, family in FAMILIES.items() if family.shape == config.shape and name not in without
+    ]
+    found = [fit for name in names if (fit := represent(config, name))]
+    return min(found, key=lambda made: (len(made.differences), len(made.added)), default=None)
 
 
 def represent(config: ModelConfig, family: str) -> Representation | None:
@@ -99,6 +106,8 @@ def represent(config: ModelConfig, family: str) -> Representation | None:
     else:
         return None
     ours, back = effective_settings(config), effective_settings(target)
+    if back["context"] is None:  # no table limits it
+        del back["context"]
     keys = [key for key in ours if key in back and ours[key] != back[key]]
     added = {key: back[key] for key in keys if is_addable(key, ours[key], back[key], target)}
     differences = {key: (ours[key], back[key]) for key in keys if key not in added}
@@ -117,8 +126,15 @@ def write_and_read_back(config: ModelConfig, family: str) -> tuple[dict[str, Any
 
 
 def is_addable(key: str, ours: Any, theirs: Any, target: ModelConfig) -> bool:
-    """Whether neutral weights can fill what only the family has."""
+    """Whether weights can make up for a difference."""
     match key:
+        case "scale":
+            return True
+        case "head_scale":
+            return target.has_final_norm and not target.head_transform
+        case "pool_dense":
+            # z and −z of each class pass the dense layer.
+            return (ours, theirs) == ("none", "gelu") and 2 * (target.classes or 0) <= target.width_top
         case "attention_bias":
             return set(ours) <= set(theirs)
         case "feedforward_bias" | "norm_bias" | "head_bias" | "class_bias":
@@ -128,6 +144,20 @@ def is_addable(key: str, ours: Any, theirs: Any, target: ModelConfig) -> bool:
         case "feedforward":
             return ours not in GATED and theirs == GATES.get(ours) and target.feedforward_bias
     return False
+
+
+def filling(made: Representation, config: ModelConfig) -> Fill:
+    """Where the numbers of a family's weights come from, for a model with these settings."""
+    new = {"feedforward": new_gate, "pool_dense": new_dense}
+    fill = either(*(make for key, make in new.items() if key in made.added))
+    factors = {}
+    if "scale" in made.added:
+        queries = ".norm_q." if config.query_key_norm else ".W_q."
+        factors[queries] = score_scale(config) / score_scale(made.target)
+    if "head_scale" in made.added:
+        last = "encoder" if config.shape == "encoder" else "decoder"
+        factors[f"{last}.norm."] = config.head_scale / made.target.head_scale
+    return scaled(fill, factors)
 
 
 def describe_misfit(nearest: Representation) -> str:

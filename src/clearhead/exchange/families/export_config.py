@@ -104,6 +104,16 @@ def to_qwen3(config: ModelConfig) -> dict[str, Any]:
     return llama_like(config, "Qwen3") | biases | qwen_window(config)
 
 
+def to_eurobert(config: ModelConfig) -> dict[str, Any]:
+    """A Llama whose tokens see those after them too."""
+    heads = ["EuroBertForMaskedLM", "EuroBertForSequenceClassification", "EuroBertModel"]
+    return to_llama(config) | {
+        "architectures": [architecture_for_head(config, *heads)],
+        "num_hidden_layers": config.encoder_blocks,
+        "classifier_pooling": {"first": "bos", "mean": "mean"}.get(config.pool, "late"),
+    }
+
+
 def qwen_window(config: ModelConfig) -> dict[str, Any]:
     """A window in all blocks, or in none."""
     wide, kind = config.window is None, "full_attention" if config.window is None else "sliding_attention"
@@ -216,9 +226,9 @@ def to_marian(config: ModelConfig) -> dict[str, Any]:
 def to_t5(config: ModelConfig) -> dict[str, Any]:
     """Dot products without a scale, relative positions, rms norms, no biases.
 
-    `tie_word_embeddings` says whether the head is scaled; whether it is tied is read from the weights.
+    A tied head is scaled. An own one is as `tie_word_embeddings` says; whether it is own is read from the weights.
     """
-    gated = {"swiglu": "gated-silu", "geglu_tanh": "gated-gelu"}
+    gated = {"swiglu": "gated-silu", "geglu_tanh": "gated-gelu", "relu2": "gated-relu"}
     return {
         "architectures": ["T5ForConditionalGeneration"],
         "vocab_size": config.vocabulary,
@@ -232,7 +242,7 @@ def to_t5(config: ModelConfig) -> dict[str, Any]:
         "relative_attention_max_distance": config.relative_distance,
         "layer_norm_epsilon": config.norm_epsilon,
         "feed_forward_proj": gated.get(config.feedforward, activation_name(config)),
-        "tie_word_embeddings": config.head_scale != 1.0,
+        "tie_word_embeddings": config.tied or config.head_scale != 1.0,
         "dropout_rate": config.dropout,
         "is_encoder_decoder": True,
     }

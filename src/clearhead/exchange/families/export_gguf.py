@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from clearhead.config.model import ModelConfig
 from clearhead.errors import ConfigError
-from clearhead.exchange.families.choose_family import Representation, represent
+from clearhead.exchange.families.choose_family import Representation, filling, represent
 from clearhead.exchange.families.export_config import rope_parameters, score_scale
 from clearhead.exchange.families.gguf_names import (
     ARCHITECTURES,
@@ -23,7 +23,7 @@ from clearhead.exchange.families.gguf_names import (
     transposed,
 )
 from clearhead.exchange.families.import_gguf import FACTORS, llama3_divisors
-from clearhead.exchange.weights.export_weights import Fill, Filling, new_gate
+from clearhead.exchange.weights.export_weights import Fill, Filling, either
 from clearhead.exchange.weights.read import StoredTensor
 from clearhead.exchange.weights.write_gguf import NumberType, Value
 
@@ -37,14 +37,13 @@ class LlamaCppModel:
 
     architecture: str
     made: Representation
+    filling: Fill  # where the numbers of its weights come from, but for relu²
     is_squared: bool  # relu² became a sharp silu
     notes: tuple[str, ...] = ()
 
     def fill(self, kind: NumberType) -> Fill:
         """Where the numbers of its weights come from."""
-        if self.is_squared:
-            return sharp_gate(SHARPNESS[kind])
-        return new_gate if "feedforward" in self.made.added else Filling
+        return either(sharp_gate(SHARPNESS[kind]), self.filling) if self.is_squared else self.filling
 
 
 def choose_architecture(config: ModelConfig) -> LlamaCppModel:
@@ -76,7 +75,7 @@ def choose_architecture(config: ModelConfig) -> LlamaCppModel:
             + "\n  ".join(lines)
             + "\nTrain with these settings, or export a folder for transformers."
         )
-    return LlamaCppModel(nearest.family, nearest, is_squared, notes)
+    return LlamaCppModel(nearest.family, nearest, filling(nearest, wanted), is_squared, notes)
 
 
 def without_window(config: ModelConfig) -> tuple[ModelConfig, tuple[str, ...]]:

@@ -60,7 +60,7 @@ def from_llama(hf: HuggingFaceConfig, **differences: Any) -> ModelConfig:
         **hf.rotation(),
         "norm": "rms",
         "norm_epsilon": hf.get("rms_norm_eps", 1e-6),
-        "feedforward": gate_of(hf),
+        "feedforward": gate_of(hf, hf.get("hidden_act", "silu")),
         "d_ff": hf["intermediate_size"],
         "feedforward_bias": hf.get("mlp_bias", False),
         "tied": hf.get("tie_word_embeddings", False),
@@ -70,9 +70,8 @@ def from_llama(hf: HuggingFaceConfig, **differences: Any) -> ModelConfig:
     return ModelConfig(**(settings | differences))
 
 
-def gate_of(hf: HuggingFaceConfig) -> FeedForward:
+def gate_of(hf: HuggingFaceConfig, name: str) -> FeedForward:
     """Our name for the gate; one with relu is relu² if its two sides have the same weights, which import checks."""
-    name = hf.get("hidden_act", "silu")
     return "relu2" if name == "relu" else hf.gate(name)
 
 
@@ -90,6 +89,22 @@ def from_qwen2(hf: HuggingFaceConfig) -> ModelConfig:
 def from_qwen3(hf: HuggingFaceConfig) -> ModelConfig:
     """Yang et al., 2025: a Llama with norms of queries and keys, and an independent head width."""
     return from_llama(hf, window=hf.window(), query_key_norm=True, d_k=hf.get("head_dim", 128))
+
+
+def from_eurobert(hf: HuggingFaceConfig) -> ModelConfig:
+    """Boizard et al., 2025: a Llama whose tokens see those after them too."""
+    pools = {"bos": "first", "mean": "mean"}
+    settings: dict[str, Any] = {"head": hf.head, "head_bias": hf.get("mlp_bias", False)}
+    if hf.head == "classifier":
+        pool = hf.get("classifier_pooling", "late")
+        if pool not in pools:
+            raise ConfigError(
+                f"config.json: classifier_pooling = {pool!r} is unsupported.\n"
+                f"Only models with one of {', '.join(pools)} can be imported as classifiers; or use --head none."
+            )
+        settings = {"head": hf.head, "classes": hf.classes, "pool": pools[pool], "pool_dense": "gelu"}
+    settings |= {"encoder_blocks": hf["num_hidden_layers"], "norm_epsilon": hf.get("rms_norm_eps", 1e-5)}
+    return from_llama(hf, shape="encoder", class_bias=True, **settings)
 
 
 def from_bert(hf: HuggingFaceConfig, **differences: Any) -> ModelConfig:
@@ -192,7 +207,7 @@ def from_t5(hf: HuggingFaceConfig) -> ModelConfig:
         relative_distance=hf.get("relative_attention_max_distance", 128),
         norm="rms",
         norm_epsilon=hf.get("layer_norm_epsilon", 1e-6),
-        feedforward=hf.gate(activation) if kind == "gated" else hf.activation(activation),
+        feedforward=gate_of(hf, activation) if kind == "gated" else hf.activation(activation),
         d_ff=hf["d_ff"],
         dropout=dropout,
         attention_dropout=dropout,

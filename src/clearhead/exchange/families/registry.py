@@ -29,6 +29,9 @@ FAMILIES = {
     "qwen2": Family("decoder", import_config.from_qwen2, export_config.to_qwen2, weight_names.LLAMA),
     "qwen3": Family("decoder", import_config.from_qwen3, export_config.to_qwen3, weight_names.LLAMA),
     "gpt2": Family("decoder", import_config.from_gpt2, export_config.to_gpt2, weight_names.GPT2),
+    "eurobert": Family(
+        "encoder", import_config.from_eurobert, export_config.to_eurobert, weight_names.EUROBERT
+    ),
     "bert": Family("encoder", import_config.from_bert, export_config.to_bert, weight_names.BERT),
     "roberta": Family("encoder", import_config.from_roberta, export_config.to_roberta, weight_names.ROBERTA),
     "distilbert": Family(

@@ -7,16 +7,6 @@ from clearhead.config.model import GATED, ModelConfig
 from clearhead.exchange.weights.rename import FUSED, ROW, TRANSPOSED, Rename, WeightNames
 
 
-def is_gated(config: ModelConfig) -> bool:
-    """Whether the feed-forward has a third matrix W_g."""
-    return config.feedforward in GATED
-
-
-def is_plain(config: ModelConfig) -> bool:
-    """Whether it has only two."""
-    return not is_gated(config)
-
-
 def is_shared(config: ModelConfig) -> bool:
     """Whether encoder and decoder share one table of embeddings."""
     return config.is_shared
@@ -25,6 +15,16 @@ def is_shared(config: ModelConfig) -> bool:
 def is_squared(config: ModelConfig) -> bool:
     """Whether its activation is relu², which in a family with a gate is relu(a) · a."""
     return config.feedforward == "relu2"
+
+
+def has_two_matrices(config: ModelConfig) -> bool:
+    """Whether its feed-forward has no third matrix W_g."""
+    return config.feedforward not in GATED
+
+
+def has_two_sides(config: ModelConfig) -> bool:
+    """Whether export writes a gate in a family that has both."""
+    return config.feedforward in GATED or is_squared(config)
 
 
 GPT2 = WeightNames(
@@ -49,27 +49,38 @@ GPT2 = WeightNames(
     unused=["h.*.attn.bias", "h.*.attn.masked_bias"],  # the causal mask
 )
 
+LLAMA_TRUNK = [
+    Rename("embed_tokens.weight", "{stack}.tokens.weight"),
+    Rename("layers.{i}.input_layernorm.weight", "{stack}.blocks.{i}.add_self.norm.weight"),
+    Rename("layers.{i}.self_attn.{qkvo}_proj.{p}", "{stack}.blocks.{i}.self.W_{qkvo}.{p}"),
+    Rename("layers.{i}.self_attn.{qk}_norm.weight", "{stack}.blocks.{i}.self.norm_{qk}.weight"),
+    Rename("layers.{i}.post_attention_layernorm.weight", "{stack}.blocks.{i}.add_ffn.norm.weight"),
+    Rename("layers.{i}.mlp.gate_proj.{p}", "{stack}.blocks.{i}.ffn.W_g.{p}"),
+    Rename("layers.{i}.mlp.up_proj.{p}", "{stack}.blocks.{i}.ffn.W_1.{p}"),
+    Rename("layers.{i}.mlp.gate_proj.{p}", "{stack}.blocks.{i}.ffn.W_1.{p}", when=is_squared, is_copy=True),
+    Rename("layers.{i}.mlp.down_proj.{p}", "{stack}.blocks.{i}.ffn.W_2.{p}"),
+    Rename("norm.weight", "{stack}.norm.weight"),
+]
+ROTATION = "*rotary_emb.inv_freq"  # its frequencies
+
 LLAMA = WeightNames(  # Llama 2 and 3, Mistral, Qwen 2 (biases of q, k, v) and 3 (norms of q and k)
     prefix="model.",
-    trunk=[
-        Rename("embed_tokens.weight", "decoder.tokens.weight"),
-        Rename("layers.{i}.input_layernorm.weight", "decoder.blocks.{i}.add_self.norm.weight"),
-        Rename("layers.{i}.self_attn.{qkvo}_proj.{p}", "decoder.blocks.{i}.self.W_{qkvo}.{p}"),
-        Rename("layers.{i}.self_attn.{qk}_norm.weight", "decoder.blocks.{i}.self.norm_{qk}.weight"),
-        Rename("layers.{i}.post_attention_layernorm.weight", "decoder.blocks.{i}.add_ffn.norm.weight"),
-        Rename("layers.{i}.mlp.gate_proj.{p}", "decoder.blocks.{i}.ffn.W_g.{p}"),
-        Rename("layers.{i}.mlp.up_proj.{p}", "decoder.blocks.{i}.ffn.W_1.{p}"),
-        Rename(
-            "layers.{i}.mlp.gate_proj.{p}", "decoder.blocks.{i}.ffn.W_1.{p}", when=is_squared, is_copy=True
-        ),
-        Rename("layers.{i}.mlp.down_proj.{p}", "decoder.blocks.{i}.ffn.W_2.{p}"),
-        Rename("norm.weight", "decoder.norm.weight"),
-    ],
+    trunk=LLAMA_TRUNK,
     heads={
         "language": [Rename("lm_head.weight", "head.table.weight")],
         "classifier": [Rename("score.weight", "head.out.weight")],
     },
-    unused=["*rotary_emb.inv_freq"],  # the frequencies of the rotation
+    unused=[ROTATION],
+)
+
+EUROBERT = WeightNames(
+    prefix="model.",
+    trunk=LLAMA_TRUNK,
+    heads={
+        "language": [Rename("lm_head.weight", "head.table.weight"), Rename("lm_head.bias", "head.bias")],
+        "classifier": [Rename("dense.{p}", "head.dense.{p}"), Rename("classifier.{p}", "head.out.{p}")],
+    },
+    unused=[ROTATION],
 )
 
 BERT_TRUNK = [
@@ -183,9 +194,12 @@ def t5_feedforward(stack: str, place: int) -> list[Rename]:
     theirs, ours = f"{stack}.block.{{i}}.layer.{place}", f"{stack}.blocks.{{i}}"
     return [
         Rename(f"{theirs}.layer_norm.weight", f"{ours}.add_ffn.norm.weight"),
-        Rename(f"{theirs}.DenseReluDense.wi.weight", f"{ours}.ffn.W_1.weight", when=is_plain),
-        Rename(f"{theirs}.DenseReluDense.wi_0.weight", f"{ours}.ffn.W_g.weight", when=is_gated),
-        Rename(f"{theirs}.DenseReluDense.wi_1.weight", f"{ours}.ffn.W_1.weight", when=is_gated),
+        Rename(f"{theirs}.DenseReluDense.wi_0.weight", f"{ours}.ffn.W_g.weight"),
+        Rename(f"{theirs}.DenseReluDense.wi_1.weight", f"{ours}.ffn.W_1.weight", when=has_two_sides),
+        Rename(f"{theirs}.DenseReluDense.wi.weight", f"{ours}.ffn.W_1.weight", when=has_two_matrices),
+        Rename(
+            f"{theirs}.DenseReluDense.wi_0.weight", f"{ours}.ffn.W_1.weight", when=is_squared, is_copy=True
+        ),
         Rename(f"{theirs}.DenseReluDense.wo.weight", f"{ours}.ffn.W_2.weight"),
     ]
 

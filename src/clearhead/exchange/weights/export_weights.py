@@ -1,10 +1,13 @@
 """Exports weights: our safetensors file enters, tensors with a family's names and layouts leave, one at a time.
 
-What only the family has is filled with numbers that change nothing: zeros, or a gate whose other side is 0 x + 1.
+What only the family has is filled with numbers that change nothing: zeros, a gate whose other side is 0 x + 1, a
+dense layer of which gelu(z) − gelu(−z) = z leaves what entered. What only ours has goes into weights: a factor of the
+scores into W_q, that of the head into the norm before it, the temperature of a classifier into its last layer.
 """
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -22,6 +25,7 @@ class Filling:
 
     name: str | None
     number: float = 1.0
+    arrange: Callable[[Tensor, torch.Size], Tensor] | None = None  # our tensor, for a tensor of another shape
 
 
 Fill = Callable[[str], Filling]  # the name of a tensor in the model to write -> its numbers
@@ -67,7 +71,8 @@ def converted(
         source, number = fillings[name].name, fillings[name].number
         if source is None or source not in weights:
             return torch.full(shapes[name], 0.0 if source else number, dtype=dtype)
-        X = weights[source].read()
+        X, arrange = weights[source].read(), fillings[name].arrange
+        X = X if arrange is None else arrange(X, shapes[name])
         return X.to(dtype) if number == 1.0 else (X * number).to(dtype)
 
     def read() -> Tensor:
@@ -83,3 +88,42 @@ def new_gate(name: str) -> Filling:
     if name.endswith(".ffn.W_1.bias"):
         return Filling(None, 1.0)
     return Filling(None, 0.0) if name.endswith(".ffn.W_1.weight") else Filling(name)
+
+
+def new_dense(name: str) -> Filling:
+    """A dense layer with gelu for a classifier without one: z and −z of each class, whose gelus differ by z."""
+    if name.startswith("head.dense."):
+        return Filling(name.replace(".dense.", ".out."), arrange=with_both_signs)
+    if name == "head.out.weight":
+        return Filling(name, arrange=first_minus_second)
+    return Filling(None, 0.0) if name == "head.out.bias" else Filling(name)
+
+
+def with_both_signs(X: Tensor, shape: torch.Size) -> Tensor:
+    """The rows of X, the same with the other sign, and zeros below."""
+    return torch.cat([X, -X, X.new_zeros(shape[0] - 2 * len(X), *shape[1:])])
+
+
+def first_minus_second(X: Tensor, shape: torch.Size) -> Tensor:
+    """The matrix that takes those rows back to the first of each pair minus the second."""
+    return with_both_signs(torch.eye(shape[0], dtype=X.dtype), torch.Size((shape[1], shape[0]))).t()
+
+
+def either(*fills: Fill) -> Fill:
+    """The numbers of the first of these that changes a tensor."""
+
+    def fill(name: str) -> Filling:
+        return next((found for one in fills if (found := one(name)) != Filling(name)), Filling(name))
+
+    return fill
+
+
+def scaled(fill: Fill, factors: Mapping[str, float]) -> Fill:
+    """The same numbers, of which those in tensors whose names contain a part listed here are multiplied."""
+
+    def filled(name: str) -> Filling:
+        found = fill(name)
+        number = math.prod(factor for part, factor in factors.items() if part in name)
+        return replace(found, number=found.number * number)
+
+    return filled

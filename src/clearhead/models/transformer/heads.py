@@ -57,7 +57,7 @@ def pool_last(X: Tensor, real: Tensor) -> Tensor:
 
 
 POOLS = {"first": pool_first, "mean": pool_mean, "last": pool_last}
-POOL_DENSE = {"none": None, "tanh": torch.tanh, "relu": F.relu}
+POOL_DENSE = {"none": None, "tanh": torch.tanh, "relu": F.relu, "gelu": F.gelu}
 
 
 def pool(X: Tensor, counts: Tensor | None, kind: str) -> Tensor:
