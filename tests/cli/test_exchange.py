@@ -59,6 +59,7 @@ def test_in_and_out_and_compared(run, tmp_path: Path) -> None:  # type: ignore[n
         "head": "language",
         "weights": 36660,
         "tokens": None,
+        "notes": [],
         "out": str(tmp_path / "again"),
     }
     assert model_folder.load(tmp_path / "again").config == pair("gpt2").ours.config
@@ -79,7 +80,7 @@ def test_what_was_added_is_told(run, tmp_path: Path) -> None:  # type: ignore[no
     model_folder.save(tmp_path / "ours", Bundle(build(ModelConfig(d=8, h=2, decoder_blocks=1))))
     code, printed, _ = run("export", tmp_path / "ours", tmp_path / "out")
     assert code == 0
-    assert "fill what only llama has: feedforward, feedforward_bias" in printed
+    assert "make up for what llama does differently: feedforward, feedforward_bias" in printed
     code, printed, _ = run("export", tmp_path / "ours", tmp_path / "more", "--json")
     assert json.loads(printed)["added"] == ["feedforward", "feedforward_bias"]
 

@@ -141,8 +141,8 @@ BROKEN: dict[str, tuple[Any, str]] = {
         "model_type = 'gpt3' is unsupported",
     ),
     "no family": (
-        lambda folder: change(folder / "config.json", model_type=None),
-        "model_type = None is unsupported",
+        lambda folder: change(folder / "config.json", model_type="gpt"),
+        "model_type = 'gpt' is unsupported",
     ),
     "blocks": (lambda folder: change(folder / "config.json", n_layer=4), "Missing weights: transformer.h.3"),
     "no JSON": (lambda folder: (folder / "config.json").write_text("{"), "is not valid JSON"),

@@ -173,6 +173,7 @@ TRANSLATORS: dict[str, Callable[[], Any]] = {
     "marian-own-head": lambda: marian(
         share_encoder_decoder_embeddings=False, decoder_vocab_size=TOKENS, tie_word_embeddings=False
     ),
+    "marian-two-widths": lambda: marian(encoder_ffn_dim=52),
     "t5": lambda: t5(),
     "t5-1.1": lambda: t5(has_own_head=True, feed_forward_proj="gated-gelu", tie_word_embeddings=False),
     "t5-relu2": lambda: t5(feed_forward_proj="gated-relu"),

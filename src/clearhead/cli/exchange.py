@@ -9,7 +9,7 @@ import typer
 
 from clearhead.cli.options import Json, ModelFolder
 from clearhead.cli.stages import load_pytorch
-from clearhead.config.model import Head
+from clearhead.config.model import Head, Pool
 from clearhead.errors import ConfigError, suggest
 
 Out = Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write; it must not exist yet.")]
@@ -18,6 +18,7 @@ AllowPickle = Annotated[
     typer.Option("--allow-pickle", help="Read tensors from a .bin if the source has no safetensors."),
 ]
 HEADS: dict[str, Head] = {"language": "language", "classifier": "classifier", "none": "none"}
+POOLS: dict[str, Pool] = {"first": "first", "mean": "mean", "last": "last"}
 
 
 def import_(
@@ -32,6 +33,18 @@ def import_(
         str | None,
         typer.Option("--head", help="Head to import: language, classifier or none (default: the source's)."),
     ] = None,
+    pool: Annotated[
+        str | None,
+        typer.Option(
+            "--pool", help="Tokens that `embed` reads: first, mean or last (default: the source's, or mean)."
+        ),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ignore", metavar="PATTERN", help="Weights to skip, such as 'cls.*'; may be repeated."
+        ),
+    ] = None,
     allow_pickle: AllowPickle = False,
     no_tokenizer: Annotated[
         bool,
@@ -40,20 +53,28 @@ def import_(
     json: Json = False,
 ) -> None:
     """Convert a Hugging Face model into a model folder."""
-    if head is not None and head not in HEADS:
-        raise ConfigError(f"--head {head} is unknown. {suggest(head, HEADS)}")
+    for option, value, known in (("--head", head, HEADS), ("--pool", pool, POOLS)):
+        if value is not None and value not in known:
+            raise ConfigError(f"{option} {value} is unknown. {suggest(value, known)}")
     load_pytorch(f"Importing {source}")
     from clearhead.exchange.importing import import_model
 
     imported = import_model(
-        source, out, allow_pickle, None if head is None else HEADS[head], not no_tokenizer
+        source,
+        out,
+        allow_pickle,
+        HEADS[head] if head else None,
+        not no_tokenizer,
+        POOLS[pool] if pool else None,
+        ignore or (),
     )
     count = sum(weight.numel() for weight in imported.empty().parameters())
     tokenizer = imported.tokenizers[0]
     if json:
         facts = {"family": imported.family, "shape": imported.config.shape, "head": imported.config.head}
         tokens = None if tokenizer is None else tokenizer.size
-        print(json_format.dumps(facts | {"weights": count, "tokens": tokens, "out": str(out)}))
+        more = {"weights": count, "tokens": tokens, "notes": imported.notes, "out": str(out)}
+        print(json_format.dumps(facts | more))
         return
     print(f"{source}: family {imported.family}, head {imported.config.head}, {count:,} weights")
     print(f"tokenizer: {'none' if tokenizer is None else f'{tokenizer.size:,} tokens'}")
@@ -61,10 +82,11 @@ def import_(
         print(f"The model can read ids but no text: put its tokenizer.json into {out}.")
     elif tokenizer.chat_template is not None:
         print(f"chat template: yes; try clearhead chat {shlex.quote(str(out))}")
-    print(
-        f"Wrote the model folder {out}. Compare it with its source: "
-        f"clearhead check {shlex.quote(str(out))} --against {shlex.quote(str(source))}"
-    )
+    for note in imported.notes:
+        print(f"note: {note}")
+    compare = ["clearhead", "check", str(out), "--against", str(source)]
+    compare += ["--allow-pickle"] if allow_pickle else []
+    print(f"Wrote the model folder {out}. Compare it with its source: {shlex.join(compare)}")
 
 
 import_.__name__ = "import"  # the word itself is Python's

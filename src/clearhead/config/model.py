@@ -61,10 +61,7 @@ class ModelConfig(Settings):
     shape: Shape = Field("decoder", description="language model, encoder, or translator")
     vocabulary: int = Field(256, gt=0, le=MOST_TOKENS, description="number of tokens the model knows")
     source_vocabulary: int | None = Field(
-        None,
-        gt=0,
-        le=MOST_TOKENS,
-        description="number of tokens of the encoder; vocabulary if omitted",
+        None, gt=0, le=MOST_TOKENS, description="number of tokens of the encoder; vocabulary if omitted"
     )
     context: int | None = Field(
         1024,
@@ -142,6 +139,12 @@ class ModelConfig(Settings):
     d_ff: int | None = Field(
         None, gt=0, le=8 * WIDEST, description="width of the feed-forward; if omitted, 4 d, or 8/3 d if gated"
     )
+    encoder_d_ff: int | None = Field(
+        None,
+        gt=0,
+        le=8 * WIDEST,
+        description="width of the encoder's feed-forward; as the decoder's if omitted",
+    )
     feedforward_bias: bool = Field(False, description="biases of the feed-forward")
 
     embedding_scale: float = Field(1.0, gt=0, description="factor of the token embeddings")
@@ -202,9 +205,10 @@ class ModelConfig(Settings):
         """Width of a head's values."""
         return self.d_v or self.width_k
 
-    def width_ff(self, d: int) -> int:
-        """Width inside the feed-forward of a stack of width d."""
-        return self.d_ff or (round(d * 8 / 3 / 8) * 8 or 8 if self.feedforward in GATED else 4 * d)
+    def width_ff(self, d: int, is_encoder: bool = False) -> int:
+        """Width inside the feed-forward of a stack of width d; the encoder of a translator may have its own."""
+        stated = (self.encoder_d_ff if is_encoder else None) or self.d_ff
+        return stated or (round(d * 8 / 3 / 8) * 8 or 8 if self.feedforward in GATED else 4 * d)
 
     @property
     def groups(self) -> int:
@@ -255,14 +259,11 @@ class ModelConfig(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> "ModelConfig":
-        for check in (
-            self._check_heads,
-            self._check_positions,
-            self._check_similarity,
-            self._check_norms,
-            self._check_top,
-        ):
-            check()
+        self._check_heads()
+        self._check_positions()
+        self._check_similarity()
+        self._check_norms()
+        self._check_top()
         return self
 
     def _check_heads(self) -> None:
@@ -376,11 +377,9 @@ class ModelConfig(Settings):
                 f"model.encoder_d = {self.encoder_d} differs from d = {self.d}, but shape = 'encoder' has "
                 "only one stack.\nGive its width as d and omit encoder_d."
             )
-        if self.source_vocabulary and self.shape != "encoder-decoder":
-            raise ConfigError(
-                f"model.source_vocabulary = {self.source_vocabulary} is for shape = 'encoder-decoder'.\n"
-                "Use vocabulary."
-            )
+        for key, other in (("source_vocabulary", "vocabulary"), ("encoder_d_ff", "d_ff")):
+            if (value := getattr(self, key)) and self.shape != "encoder-decoder":
+                raise ConfigError(f"model.{key} = {value} is for shape = 'encoder-decoder'.\nUse {other}.")
         if (self.head == "classifier") != (self.classes is not None):
             raise ConfigError(
                 f"model.head = '{self.head}' with classes = {self.classes}.\n"

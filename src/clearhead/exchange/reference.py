@@ -16,6 +16,7 @@ from torch import Tensor
 from clearhead import model_folder
 from clearhead.config.model import ModelConfig
 from clearhead.errors import ConfigError, ModelFolderError
+from clearhead.exchange.families.infer import complete_config
 from clearhead.exchange.hf_folder import CONFIG, HuggingFaceFolder, check_no_code
 from clearhead.exchange.hub import HUB, download
 from clearhead.exchange.weights.read import read_weights
@@ -79,13 +80,17 @@ def check_comparable(path: Path, name: str, ours: str | int, theirs: str | int) 
 
 def huggingface_reference(path: Path, config: ModelConfig, allow_pickle: bool, **more: Any) -> Reference:
     """A Hugging Face model in `transformers`, which runs no code from the folder either."""
+    package = import_transformers(path)
     if not more:
         folder = HuggingFaceFolder(path)
-        check_no_code(CONFIG, folder.config())
-        read_weights(folder, allow_pickle)
-    package = import_transformers(path)
+        settings = folder.config()
+        check_no_code(CONFIG, settings)
+        complete, _, _ = complete_config(settings, read_weights(folder, allow_pickle), config.head)
+        if complete != settings:  # what `transformers` cannot read by itself
+            family = str(complete.pop("model_type"))
+            more = {"config": package.AutoConfig.for_model(family, **complete)}
     loader = getattr(package, CLASSES[config.head, config.shape])
-    safe = {} if allow_pickle or more else {"use_safetensors": True}
+    safe = {} if allow_pickle or "gguf_file" in more else {"use_safetensors": True}
     try:
         theirs = loader.from_pretrained(
             path, local_files_only=True, trust_remote_code=False, dtype=torch.float32, **safe, **more

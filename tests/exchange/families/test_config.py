@@ -419,7 +419,6 @@ REFUSED = [
     (BERT, {"is_decoder": True}, "is_decoder = True"),
     (BERT, {"hidden_act": "relu"}, "a masked-language-model head with relu is unsupported"),
     (BERT, {"tie_word_embeddings": False}, "tie_word_embeddings = False"),
-    (MARIAN, {"decoder_ffn_dim": 31}, "Only models with decoder_ffn_dim = 30"),
     (MARIAN, {"decoder_attention_heads": 4}, "Only models with decoder_attention_heads = 3"),
     (MARIAN, {"tie_word_embeddings": False}, "tie_word_embeddings = False"),
     (MARIAN, {"share_encoder_decoder_embeddings": False}, "config.json lacks decoder_vocab_size."),

@@ -28,7 +28,7 @@ IDLE_UNLESS: dict[str, dict[str, tuple[str, ...]]] = {
         "sinusoidal": ("sinusoid_layout",),
     },
     "norm": {"layer": ("norm_bias",)},
-    "shape": {"encoder-decoder": ("source_vocabulary", "encoder_d", "shared")},
+    "shape": {"encoder-decoder": ("source_vocabulary", "encoder_d", "encoder_d_ff", "shared")},
     "head": {
         "language": ("tied", "head_bias", "head_scale", "head_transform", "soft_cap"),
         "classifier": ("classes", "pool_dense", "class_bias"),
@@ -44,6 +44,7 @@ def effective_settings(config: ModelConfig) -> dict[str, Any]:
         "d_v": config.width_v,
         "d_ff": config.width_ff(config.d),
         "encoder_d": config.width_encoder,
+        "encoder_d_ff": config.width_ff(config.width_encoder, is_encoder=True),
         "source_vocabulary": config.vocabulary_encoder,
         "encoder_norm": config.norm_encoder,
         "final_norm": config.has_final_norm,

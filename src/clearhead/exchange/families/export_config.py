@@ -204,7 +204,7 @@ def to_marian(config: ModelConfig) -> dict[str, Any]:
         for key, value in (
             ("layers", blocks),
             ("attention_heads", config.h),
-            ("ffn_dim", config.width_ff(config.d)),
+            ("ffn_dim", config.width_ff(config.d, is_encoder=stack == "encoder")),
         )
     }
     return sizes | {

@@ -87,7 +87,8 @@ class HuggingFaceConfig:
     @property
     def classes(self) -> int:
         """How many classes a classifier has; if omitted, two, as in `transformers`."""
-        return len(self.get("id2label", {})) or self.get("num_labels", 2)
+        labels = self.get("id2label")
+        return len(labels) if isinstance(labels, dict | list) and labels else self.get("num_labels", 2)
 
     def rotation(self) -> dict[str, Any]:
         """Rotary settings from `rope_parameters`, or from `rope_theta` and `rope_scaling` in older files."""

@@ -153,8 +153,8 @@ def from_distilbert(hf: HuggingFaceConfig) -> ModelConfig:
 
 def from_marian(hf: HuggingFaceConfig) -> ModelConfig:
     """Junczys-Dowmunt et al., 2018: the transformer of 2017 with an output bias."""
-    for size in ("attention_heads", "ffn_dim"):
-        hf.expect(**{f"decoder_{size}": hf[f"encoder_{size}"]})
+    hf.expect(decoder_attention_heads=hf["encoder_attention_heads"])
+    d_ff = hf.get("decoder_ffn_dim", hf["encoder_ffn_dim"])
     shared = hf.get("share_encoder_decoder_embeddings", True)
     if shared:
         hf.expect(tie_word_embeddings=True)
@@ -175,7 +175,8 @@ def from_marian(hf: HuggingFaceConfig) -> ModelConfig:
         norm="layer",
         norm_placement="post",
         feedforward=hf.activation(hf.get("activation_function", "gelu")),
-        d_ff=hf["encoder_ffn_dim"],
+        d_ff=d_ff,
+        encoder_d_ff=None if d_ff == hf["encoder_ffn_dim"] else hf["encoder_ffn_dim"],
         feedforward_bias=True,
         tied=hf.get("tie_word_embeddings", True),
         head_bias=True,

@@ -44,9 +44,24 @@ FAMILIES = {
 }
 
 
+# Families that are refused with a reason, as their names suggest that they could be imported.
+UNSUPPORTED = {
+    "albert": "all its blocks share one set of weights, and its embeddings are narrower than its blocks",
+    "deberta": "its scores depend on relative positions inside the products of queries and keys",
+    "deberta-v2": "its scores depend on relative positions inside the products of queries and keys",
+    "electra": "its embeddings are narrower than its blocks",
+    "modernbert": "its blocks differ: the first has no norm, and most attend within a window only",
+}
+
+
 def family_of(config: Mapping[str, Any]) -> Family:
     """The family that config.json names."""
     kind = config.get("model_type")
+    if isinstance(kind, str) and kind in UNSUPPORTED:
+        raise ConfigError(
+            f"config.json: a model of type {kind} cannot be imported: {UNSUPPORTED[kind]}.\n"
+            f"Use a model of one of these types: {', '.join(FAMILIES)}."
+        )
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise ConfigError(
             f"config.json: model_type = {kind!r} is unsupported. {suggest(str(kind), FAMILIES)}"

@@ -55,7 +55,7 @@ def describe_stack(model: Model, name: str, stack: Stack) -> dict[str, Any]:
         "name": name,
         "blocks": len(stack.blocks),
         "d": stack.tokens.embedding_dim,
-        "d_ff": config.width_ff(stack.tokens.embedding_dim),
+        "d_ff": config.width_ff(stack.tokens.embedding_dim, is_encoder=name == "encoder"),
         "causal": stack.causal,
         "window": stack.window,
         "sublayers": ["self", "ffn"] if first is None or first.cross is None else ["self", "cross", "ffn"],
