@@ -136,6 +136,7 @@ def prepare_run(request: Request) -> "Run":
 def show_plan(console: "Console", request: Request, run: "Run") -> None:
     """Prints the plan before the first step."""
     from clearhead.cli.data import print_audit
+    from clearhead.exchange.families.accepted_by import describe_export
     from clearhead.training.reporting.wording import describe_model, duration
     from clearhead.training.run.disk import format_bytes
 
@@ -147,6 +148,7 @@ def show_plan(console: "Console", request: Request, run: "Run") -> None:
     length = f"{plan.steps:,} steps of {plan.tokens_per_step:,} tokens, {epochs} epoch{'s' * (epochs != '1')}"
     rows = {
         "model": f"{describe_model(run.config.model)}: {plan.parameters:,} parameters",
+        "export": describe_export(run.model.config),
         "training": f"{length}, about {duration(plan.seconds)}",
         "measured": describe_trial(plan),
         "memory": f"about {format_bytes(plan.memory_bytes)} of {format_bytes(plan.free_bytes)} free",
@@ -283,7 +285,9 @@ def show_next(console: "Console", run: "Run") -> None:
 
 def plan_json(run: "Run") -> dict[str, Any]:
     """The plan, for machines."""
-    plan = asdict(run.plan) | {"seconds": run.plan.seconds}
+    from clearhead.exchange.families.accepted_by import describe_export
+
+    plan = asdict(run.plan) | {"seconds": run.plan.seconds, "export": describe_export(run.model.config)}
     return {"out": str(run.out), "task": run.config.task, "reasons": run.notes, "plan": plan}
 
 

@@ -4,6 +4,7 @@ Config, weights and tokenizer are written for the first family that can represen
 to file, one tensor at a time.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def export_model(folder: str | Path, out: str | Path) -> Representation:
             write_tokenizer(place, source or target, config)
             if source is not None:
                 write_tokenizer(place / TARGET, target, config)
-    return made
+    return replace(made, config=settings)
 
 
 def checked_weights(folder: Path, config: ModelConfig) -> dict[str, StoredTensor]:

@@ -1,11 +1,11 @@
-"""Which servers accept an exported folder: a representation enters, one sentence for each server leaves.
+"""Who can run a model of ours: its settings enter; its family, and one sentence for each server, leave.
 
 vLLM's own graphs of Llama, Mistral and Qwen have silu in the gate; other models it runs by the code of `transformers`.
 """
 
 from clearhead.config.model import ModelConfig
 from clearhead.errors import ConfigError
-from clearhead.exchange.families.choose_family import Representation
+from clearhead.exchange.families.choose_family import Representation, nearest_family
 from clearhead.exchange.families.export_config import score_scale
 from clearhead.exchange.families.export_gguf import choose_architecture
 
@@ -13,8 +13,31 @@ WITH_TRANSFORMERS = "with --model-impl transformers"
 SILU_ONLY = ("llama", "mistral", "qwen2", "qwen3")
 
 
+def describe_export(config: ModelConfig) -> str:
+    """As which family a model can be exported, or the settings that prevent it and those that would not."""
+    nearest = nearest_family(config)
+    if nearest is None:
+        return "cannot be exported: no Hugging Face architecture has these sizes; make d a multiple of h, and d_k even"
+    if not nearest.differences:
+        return f"possible, as {nearest.family}"
+    ours = ", ".join(
+        f"model.{key} = {spelled(mine)}" for key, (mine, _) in sorted(nearest.differences.items())
+    )
+    theirs = " ".join(
+        f"--model.{key} {spelled(other)}" for key, (_, other) in sorted(nearest.differences.items())
+    )
+    return f"cannot be exported: {ours}; use {theirs} to export it as {nearest.family}"
+
+
+def spelled(value: object) -> str:
+    """A setting as it is written on a command line."""
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)
+
+
 def accepted_by(made: Representation, config: ModelConfig) -> dict[str, str]:
-    """What vLLM and llama.cpp say to a folder of this family."""
+    """What vLLM and llama.cpp, or for a translator CTranslate2, say to a folder of this family."""
+    if config.shape == "encoder-decoder":
+        return {"vLLM": accepted_by_vllm(made), "CTranslate2": accepted_by_ctranslate2(made)}
     return {"vLLM": accepted_by_vllm(made), "llama.cpp": accepted_by_llama_cpp(config)}
 
 
@@ -29,7 +52,15 @@ def accepted_by_vllm(made: Representation) -> str:
         return f"{WITH_TRANSFORMERS}; its own gpt2 has only the scale 1/√d_k"
     if target.shape == "encoder" and target.head == "language":
         return "no, it has no masked language models"
-    return WITH_TRANSFORMERS if made.family == "distilbert" else "yes"
+    return WITH_TRANSFORMERS if made.family in ("distilbert", "eurobert") else "yes"
+
+
+def accepted_by_ctranslate2(made: Representation) -> str:
+    """Whether its converter reads a translator."""
+    start, padding = (made.config.get(f"{key}_token_id") for key in ("decoder_start", "pad"))
+    if made.family == "marian" and not start == padding == made.target.vocabulary - 1:
+        return "no, its marian starts from a zero vector in place of the begin token; a t5 does not"
+    return "yes, by ct2-transformers-converter"
 
 
 def accepted_by_llama_cpp(config: ModelConfig) -> str:

@@ -26,6 +26,8 @@ def write_tokenizer(place: Path, tokenizer: Tokenizer, config: ModelConfig) -> N
     document = framed_document(tokenizer, config)
     keys = KEYS_OF_ALL | (KEYS_OF_ENCODERS if config.shape == "encoder" else KEYS_OF_GENERATORS)
     ids = {key: getattr(tokenizer.specials, role) for role, key in keys.items()}
+    if config.shape == "encoder-decoder" and ids["unk_token"] is None:
+        ids["unk_token"] = tokenizer.specials.end  # never used, but CTranslate2 demands one
     names = {key: tokenizer.spelling(number) for key, number in ids.items() if number is not None}
     inputs = ["input_ids", *(["token_type_ids"] if config.token_types > 1 else []), "attention_mask"]
     settings = {
