@@ -59,6 +59,13 @@ def test_a_family_and_its_head_are_known_by_their_weights(name: str, tmp_path: P
     assert_same_model(tmp_path / "ours", name)
 
 
+def test_a_family_may_be_null(tmp_path: Path) -> None:
+    folder = written("gpt2", tmp_path / "theirs")
+    settings = json.loads((folder / "config.json").read_text()) | {"model_type": None}
+    (folder / "config.json").write_text(json.dumps(settings))
+    assert import_model(folder, tmp_path / "ours").family == "gpt2"
+
+
 def test_a_source_without_a_family_can_be_compared(run: Run, tmp_path: Path) -> None:
     folder = written("BertForSequenceClassification", tmp_path / "it's theirs")
     change(folder / "config.json", model_type=None, architectures=None)

@@ -115,7 +115,7 @@ def read_folder(
     folder = HuggingFaceFolder(path)
     check_not_ctranslate2(path)
     config = folder.config()
-    if "model_type" in config:
+    if config.get("model_type") is not None:
         family_of(config)
     weights = without_ignored(read_weights(folder, allow_pickle), ignore)
     config, head, notes = complete_config(config, weights, head)
