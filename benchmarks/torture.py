@@ -50,6 +50,8 @@ def recipe(folder: Path, steps: int) -> RunConfig:
         "model": {"d": 48, "h": 2, "encoder_blocks": 1, "decoder_blocks": 1, "context": 128, "dropout": 0.1},
         "training": {
             "steps": steps,
+            "precision": "float32",  # a start that is killed before it has written its recipe would measure again
+            "threads": 2,
             "batch_tokens": 256,
             "average": "last",
             "average_last": 8,

@@ -38,7 +38,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _load_unknown() -> Iterator[None]:
     """Let no plan warn of other programs: what is logged does not depend on who else uses the machine."""
-    from clearhead.training.run import load
+    from clearhead.training.loop import load
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(load, "STAT", Path("/proc/missing"))
@@ -53,6 +53,16 @@ def _few_trial_steps() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trial_steps, "STEADY", float("inf"))
         patch.setattr(trial_steps, "LEAST_MEASURED", 0.0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _float32() -> Iterator[None]:
+    """Let no plan choose bfloat16: what is trained does not depend on the processor."""
+    from clearhead.training.run import trial_steps
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trial_steps, "product_gain", lambda width: 1.0)
         yield
 
 

@@ -1,10 +1,14 @@
 """The display of training: lines where there is no terminal, a picture where there is one."""
 
 import io
+from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
+from clearhead.cli import progress
 from clearhead.cli.progress import SECONDS_BETWEEN_LINES, Display, sparkline
+from clearhead.training.loop import load
 from clearhead.training.loop.records import EvaluationRecord, StepRecord
 from clearhead.training.reporting.history import LogEntry, Sample
 
@@ -51,6 +55,25 @@ def test_evaluations_and_samples_are_lines_of_their_own() -> None:
         "step 5  dos → one  (expected: two)",
         "step 5  writes: a b [31m",
     ]
+
+
+def test_a_busy_machine_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "usable_cores", lambda: {0, 1})
+    monkeypatch.setattr(load, "usable_cores", lambda: {0, 1})
+    busy, idle = (replace(step(1), busy_cores=cores) for cores in (1.62, 0.1))
+    assert "busy machine: other programs use 1.6 of 2 cores" in shown(False, busy)
+    assert "other programs" in shown(True, busy)
+    assert "other programs" not in shown(False, idle) + shown(True, idle) + shown(False, step(1))
+
+
+def test_the_time_left_follows_the_pace_of_the_last_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(progress, "monotonic", lambda: clock[0])
+    display = Display(1000, Console(file=io.StringIO()))
+    for number in range(1, 201):  # one step per second, then other programs slow it down
+        clock[0] += 1.0 if number <= 100 else 3.0
+        display.take_step(step(number))
+    assert display.seconds_left == pytest.approx(800 * 3.0, rel=0.05)
 
 
 def test_skipped_steps_are_told() -> None:

@@ -5,6 +5,7 @@ record arrives, and at most a few times per second, so that training does not wa
 """
 
 import math
+from collections import deque
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -15,6 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from clearhead.training.loop.load import is_busy, usable_cores
 from clearhead.training.loop.records import EvaluationRecord, StepRecord
 from clearhead.training.reporting.history import Sample
 from clearhead.training.reporting.wording import duration
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_DRAWS = 0.4
 SECONDS_BETWEEN_LINES = 10.0
+SECONDS_OF_PACE = 60.0  # over which the pace is measured that gives the time left
 MEMORY = 20  # records that the smoothed loss averages over
 BLOCKS = "▁▂▃▄▅▆▇█"
 SPARK = 48
@@ -36,7 +39,7 @@ class Display:
     def __init__(self, steps: int, console: Console | None = None) -> None:
         self.console, self.steps = console or Console(stderr=True), steps
         self.is_live = self.console.is_terminal
-        self.began, self.first_step = 0.0, 0  # when the first record arrived, and its step
+        self.times: deque[tuple[float, int]] = deque()  # when recent records arrived, and their steps
         self.last_draw = self.last_line = -math.inf
         self.smooth, self.weight = 0.0, 0.0
         self.curve: list[float] = []
@@ -70,17 +73,19 @@ class Display:
         if math.isfinite(record.loss):
             self.smooth, self.weight = keep * self.smooth + record.loss, keep * self.weight + 1
             self.curve.append(self.smooth / self.weight)
-        if self.record is None:
-            self.began, self.first_step = monotonic(), record.step
+        self.times.append((monotonic(), record.step))
+        while len(self.times) > 2 and self.times[-1][0] - self.times[0][0] > SECONDS_OF_PACE:
+            self.times.popleft()
         self.record = record
 
     @property
     def seconds_left(self) -> float:
-        """The time left at the pace since the first record, evaluations included."""
+        """The time left at the pace of the last minute, evaluations included, so that it follows the load."""
         if self.record is None:
             return math.nan
-        done, left = self.record.step - self.first_step, self.steps - self.record.step
-        pace = (monotonic() - self.began) / done if done else self.record.seconds / self.record.step
+        began, first_step = self.times[0]
+        done, left = self.record.step - first_step, self.steps - self.record.step
+        pace = (monotonic() - began) / done if done else self.record.seconds / self.record.step
         return pace * left
 
     def line(self, record: "LogEntry") -> str | None:
@@ -93,7 +98,9 @@ class Display:
             return (
                 f"step {record.step:,}/{self.steps:,}  loss {record.loss:.4f}  smoothed {self.curve_end:.4f}  "
                 f"rate {record.learning_rate:.2e}  {record.tokens_per_second:,.0f} tokens/s  "
-                f"{self.time_left} left" + (f"  {record.skipped} skipped" if record.skipped else "")
+                f"{self.time_left} left"
+                + (f"  {record.skipped} skipped" if record.skipped else "")
+                + (f"  busy machine: other programs use {busy} cores" if (busy := busy_share(record)) else "")
             )
         if isinstance(record, EvaluationRecord):
             best = "  best so far" if record.is_best else ""
@@ -148,6 +155,7 @@ class Display:
                 ("epoch", f"{record.epoch:.2f}"),
             ]
             values += [("skipped", f"{record.skipped}")] if record.skipped else []
+            values += [("other programs", f"{busy} cores")] if (busy := busy_share(record)) else []
         if self.evaluation is not None:
             values.append(("validation", f"{self.evaluation.validation_loss:.4f}"))
         if self.best is not None:
@@ -174,6 +182,12 @@ class Display:
             if self.record is not None:
                 self.draw()
             self.live.stop()
+
+
+def busy_share(record: StepRecord) -> str | None:
+    """How many of the cores other programs used, if they left too few."""
+    cores = len(usable_cores())
+    return f"{record.busy_cores:.1f} of {cores}" if is_busy(record.busy_cores, cores) else None
 
 
 def sample_line(sample: Sample) -> str:

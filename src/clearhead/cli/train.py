@@ -151,6 +151,7 @@ def show_plan(console: "Console", request: Request, run: "Run") -> None:
         "export": describe_export(run.model.config),
         "training": f"{length}, about {duration(plan.seconds)}",
         "measured": describe_trial(plan),
+        "precision": describe_precision(plan),
         "memory": f"about {format_bytes(plan.memory_bytes)} of {format_bytes(plan.free_bytes)} free",
         "disk": f"about {format_bytes(plan.disk_bytes)} of {format_bytes(plan.free_disk_bytes)} free; "
         f"a checkpoint every {plan.checkpoint_every:,} steps",
@@ -166,6 +167,12 @@ def describe_trial(plan: "Plan") -> str:
     low, high = (f"{seconds:.2g}" for seconds in (plan.fastest_step, plan.slowest_step))
     spread = f"{low} to {high}" if low != high else low
     return f"{steps} of {spread} s" + ("" if plan.is_steady else ": unsteady, so the time may differ as much")
+
+
+def describe_precision(plan: "Plan") -> str:
+    """The number format of the forward pass, and why, if both were measured."""
+    gain = plan.bfloat16_gain
+    return plan.precision + ("" if gain is None else f": bfloat16 is {gain:.2f} × as fast as float32 here")
 
 
 def train_and_show(request: Request, run: "Run") -> None:

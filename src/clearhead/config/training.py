@@ -81,7 +81,7 @@ class TrainingConfig(Settings):
     average_decay: float = Field(0.999, gt=0, lt=1, description="decay per step, for average = exponential")
 
     precision: Precision = Field(
-        "auto", description="number format of the forward pass; auto: bfloat16 if the device is fast at it"
+        "auto", description="number format of the forward pass; auto: bfloat16 if it is measured to be faster"
     )
     compile: Choice = Field(
         "auto", description="torch.compile; auto: only on a GPU, as a CPU gains too little"

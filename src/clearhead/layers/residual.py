@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
+from clearhead.layers.dropout import Dropout
 from clearhead.layers.norms import NORMS
 
 Sublayer = Callable[[Tensor], Tensor]
@@ -15,7 +16,7 @@ class Residual(nn.Module):
     def __init__(self, d: int, norm: str, epsilon: float, bias: bool, dropout: float) -> None:
         super().__init__()
         self.norm = NORMS[norm](d, epsilon, bias)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, X: Tensor, sublayer: Sublayer, real: Tensor | None = None) -> Tensor:
         """(b, n, d) -> (b, n, d)."""

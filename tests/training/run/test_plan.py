@@ -17,14 +17,15 @@ from hypothesis import strategies as st
 from clearhead.config.model import ModelConfig
 from clearhead.config.run import RunConfig
 from clearhead.config.training import TrainingConfig
-from clearhead.data.batching.batches import Batch
+from clearhead.data.batching.batches import Batch, Position
 from clearhead.data.prepare import Prepared, prepare
 from clearhead.errors import ConfigError
 from clearhead.models.build import build
 from clearhead.models.model import Model
+from clearhead.training.loop import load
 from clearhead.training.loop.trainer import Trainer
-from clearhead.training.run import load, requirements, trial_steps
 from clearhead.training.run import plan as plans
+from clearhead.training.run import requirements, trial_steps
 from clearhead.training.run.disk import used_room
 from clearhead.training.run.plan import (
     Plan,
@@ -34,9 +35,9 @@ from clearhead.training.run.plan import (
     steps_between_saves,
 )
 from clearhead.training.run.requirements import check_size, free_in_container
-from clearhead.training.run.run import make_run
+from clearhead.training.run.run import keep_length, make_run
 from clearhead.training.run.trial_steps import LEAST_MEASURED, STEADY, take_trial_steps
-from tests.training.trainers import TASKS, configured
+from tests.training.trainers import TASKS, configured, make_trainer, weights_of
 
 GB = 10**9
 
@@ -395,3 +396,38 @@ def test_the_work_of_this_process_is_not_that_of_others(
     assert meter.others() == pytest.approx(0.5)
     stat.unlink()
     assert meter.others() is None
+
+
+@pytest.mark.parametrize(
+    ("products", "gradients", "chosen"),
+    [(0.02, 9.0, "float32"), (2.0, 1.4, "bfloat16"), (2.0, 1.05, "float32")],
+    ids=["emulated", "faster", "no gain"],
+)
+def test_the_faster_number_format_is_chosen_and_kept(
+    products: float, gradients: float, chosen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_steps, "product_gain", lambda width: products)
+    monkeypatch.setattr(trial_steps, "gradient_gain", lambda trial, batch: gradients)
+    run = make_run(configured("classify", tmp_path), tmp_path / "run")
+    assert run.plan.precision == run.config.training.precision == chosen
+    assert run.plan.bfloat16_gain == (None if products < 1 else gradients)
+    resumed = keep_length(run.config, configured("classify", tmp_path))  # the recipe, which leaves it open
+    assert resumed.training.precision == chosen
+
+
+def test_both_number_formats_are_measured_on_real_rows(tmp_path: Path) -> None:
+    trial = make_trainer("translate", tmp_path)
+    batch = trial.batches.at(Position())
+    before = weights_of(trial)
+    assert trial_steps.gradient_gain(trial, batch) > 0
+    assert all(weight.grad is None for weight in trial.model.parameters())
+    assert all(torch.equal(weight, before[name]) for name, weight in weights_of(trial).items())
+
+
+def test_a_slow_number_format_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(trial_steps, "product_gain", lambda width: 0.02)
+    assert plan_of("classify", tmp_path, precision="bfloat16").precision == "bfloat16"
+    assert "a product takes 50.0 times as long as with 'float32'" in caplog.text
+    assert "--training.precision float32" in caplog.text

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from clearhead.config.model import ModelConfig
 from clearhead.errors import InputError
+from clearhead.layers.dropout import Dropout
 from clearhead.layers.masks import real_tokens
 from clearhead.layers.norms import NORMS
 from clearhead.layers.sites import site
@@ -77,7 +78,7 @@ class ClassifierHead(nn.Module):
         d = config.width_top
         self.pool, self.activation = config.pool, POOL_DENSE[config.pool_dense]
         self.dense = None if self.activation is None else nn.Linear(d, d)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.out = nn.Linear(d, config.classes, bias=config.class_bias)
 
     def forward(self, X: Tensor, counts: Tensor | None = None) -> Tensor:

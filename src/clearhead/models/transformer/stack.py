@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from clearhead.config.model import ModelConfig
 from clearhead.layers.blocks import Block
 from clearhead.layers.cache import Cache, Chunk, Memory
+from clearhead.layers.dropout import Dropout
 from clearhead.layers.masks import View
 from clearhead.layers.norms import NORMS, Norm
 from clearhead.layers.positions import POSITIONS
@@ -41,7 +42,7 @@ class Stack(nn.Module):
         self.types = make_table(config.token_types, d) if config.token_types else None
         self.positions = POSITIONS[config.positions](config, d, self.causal)
         self.embedding_norm = norm(config.embedding_norm)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config, f"{name}.{i}", d, kind, d_memory) for i in range(blocks))
         self.norm = norm(config.has_final_norm)
         self.sites = (

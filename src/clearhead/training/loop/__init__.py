@@ -9,4 +9,6 @@ adapters.py      which weights are trained; LoRA
 validation.py    the loss on held-out data during training
 records.py       what the loop reports
 device.py        on which device, in which precision, compiled or not
+threads.py       parts of a batch on threads of our own, whose number alone decides the bits
+load.py          how busy the machine is with other programs
 """

@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
-from clearhead.config.training import TrainingConfig
+from clearhead.config.training import Precision, TrainingConfig
 from clearhead.errors import ConfigError
 from clearhead.training.distributed.ranks import ranks
 
@@ -23,8 +23,11 @@ def pick_device(name: str) -> torch.device:
     return torch.device(next(kind for kind in is_available if is_available[kind]) if name == "auto" else name)
 
 
-def pick_precision(training: TrainingConfig, device: torch.device) -> str:
-    """The number type of the forward pass; auto takes bfloat16 only if the device does not emulate it, as CPUs do."""
+def pick_precision(training: TrainingConfig, device: torch.device) -> Precision:
+    """The number format of the forward pass; for auto, bfloat16 on a GPU that does not emulate it.
+
+    On a CPU the plan measures both, and gives the trainer the faster one in place of auto.
+    """
     if training.precision != "auto":
         return training.precision
     is_fast = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)

@@ -5,7 +5,7 @@ a matrix is learned at one rate. AdamW (Loshchilov and Hutter, 2019) for embeddi
 everything. Only matrices decay; a norm's γ and a bias have no reason to be small.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from clearhead.config.training import TrainingConfig
 from clearhead.models.transformer.stack import Stack
 from clearhead.training.distributed.collectives import map_over_ranks
 from clearhead.training.loop.adapters import adapters_of
+from clearhead.training.loop.threads import own_threads, share_out, spread
 
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)  # drive singular values from (0, 1] to about 1 in five rounds
 ROUNDS = 5
@@ -38,30 +39,40 @@ class Muon(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """One update of every matrix that has a gradient."""
+        """One update of every matrix that has a gradient; each thread changes some matrices of every shape."""
+        work: list[list[tuple[dict[str, Any], Sequence[nn.Parameter]]]] = [[] for _ in range(own_threads())]
         for group in self.param_groups:
             shapes: dict[torch.Size, list[nn.Parameter]] = {}
             for weight in group["params"]:
                 if weight.grad is not None:
                     shapes.setdefault(weight.shape, []).append(weight)
-            for shape, weights in shapes.items():
-                U = map_over_ranks(
-                    orthogonal, [self.momentum_of(weight, group["momentum"]) for weight in weights]
-                )
-                # A tall matrix writes into more directions than it reads from: it may take larger steps.
-                rate = group["lr"] * max(1.0, shape[0] / shape[1]) ** 0.5
-                for weight, change in zip(weights, U, strict=True):
-                    weight.mul_(1 - group["lr"] * group["weight_decay"])
-                    weight.add_(change, alpha=-rate)
+                    if not self.state[weight]:
+                        self.state[weight]["average"] = torch.zeros_like(weight.grad)
+            for weights in shapes.values():
+                for jobs, share in zip(work, share_out(weights), strict=False):
+                    jobs.append((group, share))
+        spread(self.change, [jobs for jobs in work if jobs])
+
+    @torch.no_grad()
+    def change(self, jobs: list[tuple[dict[str, Any], Sequence[nn.Parameter]]]) -> None:
+        """Changes the matrices of some groups; those of a job have one shape."""
+        for group, weights in jobs:
+            U = map_over_ranks(
+                orthogonal, [self.momentum_of(weight, group["momentum"]) for weight in weights]
+            )
+            # A tall matrix writes into more directions than it reads from: it may take larger steps.
+            rows, columns = weights[0].shape
+            rate = group["lr"] * max(1.0, rows / columns) ** 0.5
+            for weight, change in zip(weights, U, strict=True):
+                weight.mul_(1 - group["lr"] * group["weight_decay"])
+                weight.add_(change, alpha=-rate)
 
     def momentum_of(self, weight: nn.Parameter, momentum: float) -> Tensor:
         """Nesterov's look ahead: the gradient mixed with the moving average that it has just joined."""
-        gradient, state = weight.grad, self.state[weight]
+        gradient, average = weight.grad, self.state[weight]["average"]
         assert gradient is not None
-        if "average" not in state:
-            state["average"] = torch.zeros_like(gradient)
-        state["average"].lerp_(gradient, 1 - momentum)
-        return gradient.lerp(state["average"], momentum)
+        average.lerp_(gradient, 1 - momentum)
+        return gradient.lerp(average, momentum)
 
 
 def orthogonal(G: Tensor) -> Tensor:
@@ -72,7 +83,7 @@ def orthogonal(G: Tensor) -> Tensor:
     X = X / (X.norm(dim=(1, 2), keepdim=True) + 1e-7)
     for _ in range(ROUNDS):
         A = X @ X.mT
-        X = a * X + torch.baddbmm(A, A, A, beta=b, alpha=c) @ X
+        X = torch.baddbmm(X, torch.baddbmm(A, A, A, beta=b, alpha=c), X, beta=a)  # a X + (b A + c A²) X
     return X.mT if is_tall else X
 
 

@@ -16,6 +16,7 @@ class StepRecord:
     seconds: float  # of training so far, without evaluations
     waiting: float  # share of the time in which the model waited for data
     skipped: int  # steps skipped so far for a non-finite loss or gradient
+    busy_cores: float | None = None  # cores that other programs used, where it is known
 
 
 @dataclass(frozen=True)

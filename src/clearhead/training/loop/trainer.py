@@ -4,16 +4,18 @@
         print(record.step, record.loss)
 
 `Trainer.train` is the loop, `Trainer.update` one step, `Trainer.accumulate` its forward and backward passes. Progress
-lines, `log.jsonl`, plots and checkpoints follow the same records.
+lines, `log.jsonl`, plots and checkpoints follow the same records. On a CPU each thread computes the gradient of some
+rows of the batch (`threads.py`), and the sum of these gradients is that of the batch.
 """
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cached_property, partial
 
 import torch
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from clearhead.config.run import RunConfig
@@ -21,6 +23,8 @@ from clearhead.data.batching.batches import Batch, Position
 from clearhead.data.batching.loader import Loader
 from clearhead.data.prepare import Prepared
 from clearhead.errors import TrainingError
+from clearhead.layers.attention import Attention
+from clearhead.layers.dropout import Dropout, drawing_from
 from clearhead.models.model import Model
 from clearhead.models.transformer.stack import Stack
 from clearhead.training.distributed.collectives import full_tensor, sum_over_ranks
@@ -29,14 +33,17 @@ from clearhead.training.distributed.ranks import is_first, rank, ranks
 from clearhead.training.loop.adapters import merged
 from clearhead.training.loop.averages import make_average
 from clearhead.training.loop.device import autocast, pick_device, should_compile
+from clearhead.training.loop.load import LoadMeter
 from clearhead.training.loop.losses import inputs_of, training_loss
 from clearhead.training.loop.optimizers import make_optimizers, set_rate
 from clearhead.training.loop.records import EvaluationRecord, Record, StepRecord
 from clearhead.training.loop.schedules import make_schedule
+from clearhead.training.loop.threads import one_core_each, own_threads, share_out, spread
 from clearhead.training.loop.validation import pick_steps, validate
 
 MIN_STEPS_BETWEEN_EVALUATIONS = 10  # if the recipe does not say
 SEED_STRIDE = 1_000_003  # between the seeds of two ranks, so that their dropout differs
+SEEDS = 2**62  # from which each thread is given one per step, for its dropout
 
 
 class Trainer:
@@ -73,6 +80,9 @@ class Trainer:
             recompute_blocks(self.model)
         is_compiled = should_compile(t, self.device)
         self.forward = torch.compile(self.parallel.forward) if is_compiled else self.parallel.forward
+        # DDP and recomputation know nothing of threads of ours.
+        is_plain = ranks() == 1 and not (is_compiled or t.recompute or draws_in_common(self.model))
+        self.splits_batches = self.device.type == "cpu" and is_plain
 
     @property
     def evaluate_every(self) -> int:
@@ -130,21 +140,22 @@ class Trainer:
 
     def update(self, batch: Batch) -> tuple[float, float]:
         """One step: the sum of −log P over the batch, and the norm of the gradient before clipping."""
-        nats, stopping = sum_over_ranks(self.device, self.accumulate(batch), self.is_stopping)
-        self.stops_on_all_ranks = bool(stopping)
-        weights = [weight for weight in self.model.parameters() if weight.grad is not None]
-        norm = self.clip(weights)
-        is_finite = math.isfinite(norm) and math.isfinite(nats)
-        if is_finite:
-            set_rate(self.optimizers, self.schedule(self.step))
-            for optimizer in self.optimizers:
-                optimizer.step()
-            self.average.after_step()
-            self.skipped_in_a_row = 0
-        for weight in weights:
-            weight.grad = None
-        if not is_finite:
-            self.skip(nats, norm)
+        with one_core_each(self.splits_batches):
+            nats, stopping = sum_over_ranks(self.device, self.accumulate(batch), self.is_stopping)
+            self.stops_on_all_ranks = bool(stopping)
+            weights = [weight for weight in self.model.parameters() if weight.grad is not None]
+            norm = self.clip(weights)
+            is_finite = math.isfinite(norm) and math.isfinite(nats)
+            if is_finite:
+                set_rate(self.optimizers, self.schedule(self.step))
+                for optimizer in self.optimizers:
+                    optimizer.step()
+                self.average.after_step()
+                self.skipped_in_a_row = 0
+            for weight in weights:
+                weight.grad = None
+            if not is_finite:
+                self.skip(nats, norm)
         return nats, norm
 
     def accumulate(self, batch: Batch) -> float:
@@ -158,12 +169,34 @@ class Trainer:
         for part in range(parts):
             rows = batch if parts * count == 1 else batch.share(part * count + rank(), parts * count)
             with self.parallel.gradient_sync(is_last=part == parts - 1):
-                with autocast(self.training, self.device):
-                    logits = self.forward(inputs_of(rows))
-                loss, plain = training_loss(logits, rows, self.training.label_smoothing)
-                (loss * count / max(1, batch.total)).backward()
-            nats += float(plain)
+                nats += self.add_gradient(rows, count / max(1, batch.total))
         return nats
+
+    def add_gradient(self, batch: Batch, scale: float) -> float:
+        """Adds the gradient of `scale` times the loss of a micro-batch; its sum of −log P."""
+        threads = min(own_threads(), batch.rows)
+        if threads == 1:
+            loss, nats = self.loss(batch)
+            (loss * scale).backward()
+            return float(nats)
+        weights = [weight for weight in self.model.parameters() if weight.requires_grad]
+        seeds = torch.randint(SEEDS, (threads,)).tolist()
+
+        def gradients_of(thread: int) -> tuple[tuple[Tensor | None, ...], Tensor]:
+            with drawing_from(torch.Generator().manual_seed(seeds[thread])):
+                loss, nats = self.loss(batch.share(thread, threads))
+            return torch.autograd.grad(loss * scale, weights, allow_unused=True), nats
+
+        made = spread(gradients_of, range(threads))
+        gradients = zip(weights, *(one for one, _ in made), strict=True)
+        spread(add_to_weights, share_out(list(gradients)))
+        return float(sum(nats for _, nats in made))
+
+    def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """What training minimises, summed over the predictions, and the sum of −log P."""
+        with autocast(self.training, self.device):
+            logits = self.forward(inputs_of(batch))
+        return training_loss(logits, batch, self.training.label_smoothing)
 
     def clip(self, weights: list[torch.nn.Parameter]) -> float:
         """Clips the norm of all gradients together; what it was before."""
@@ -194,7 +227,7 @@ class Trainer:
         """The loss on the validation data, with the averaged weights if there is an average."""
         assert self.validation is not None
         self.average.before_evaluation()
-        with self.average.applied():
+        with self.average.applied(), one_core_each(self.splits_batches):
             loss, predictions, right = validate(
                 self.model, self.validation, self.device, self.validation_steps
             )
@@ -220,7 +253,7 @@ class StepWindow:
     def __init__(self, trainer: Trainer, loader: Loader) -> None:
         self.trainer, self.loader = trainer, loader
         self.nats, self.norm, self.predictions, self.tokens, self.seconds = 0.0, 0.0, 0, 0, 0.0
-        self.waited = loader.waited_seconds
+        self.waited, self.meter = loader.waited_seconds, LoadMeter()
         self.restart_clock()
 
     def restart_clock(self) -> None:
@@ -252,7 +285,27 @@ class StepWindow:
             seconds=trainer.seconds,
             waiting=(self.loader.waited_seconds - self.waited) / max(self.seconds, 1e-9),
             skipped=trainer.skipped,
+            busy_cores=self.meter.others(),
         )
+
+
+def draws_in_common(model: Model) -> bool:
+    """Whether a model drops by other means than `Dropout`, and so draws from the generator of all threads."""
+    return any(
+        (isinstance(part, nn.Dropout) and not isinstance(part, Dropout) and part.p > 0)
+        or (isinstance(part, Attention | nn.RNNBase) and part.dropout > 0)
+        for part in model.modules()
+    )
+
+
+@torch.no_grad()
+def add_to_weights(gradients: Sequence[tuple[Tensor | None, ...]]) -> None:
+    """Adds gradients to those of their weights: the first of each tuple is a weight, the others are parts."""
+    for weight, *parts in gradients:
+        assert weight is not None
+        for part in parts:
+            if part is not None:
+                weight.grad = part if weight.grad is None else weight.grad.add_(part)
 
 
 def recompute_blocks(model: Model) -> None:

@@ -15,13 +15,13 @@ import torch
 
 from clearhead.config.model import ModelConfig
 from clearhead.config.run import RunConfig
-from clearhead.config.training import TrainingConfig
+from clearhead.config.training import Precision, TrainingConfig
 from clearhead.data.prepare import Prepared
 from clearhead.models.model import Model
 from clearhead.training.distributed.ranks import broadcast_from_first, is_first, ranks
+from clearhead.training.loop.load import is_busy, usable_cores
 from clearhead.training.run import requirements
 from clearhead.training.run.disk import seconds_to_save
-from clearhead.training.run.load import is_busy, usable_cores
 from clearhead.training.run.trial_steps import take_trial_steps
 
 log = logging.getLogger(__name__)
@@ -50,6 +50,10 @@ class Plan:
     fastest_step: float  # seconds that a tenth of them took at most
     slowest_step: float  # seconds that a tenth of them exceeded
     busy_cores: float | None  # that other programs used meanwhile, if that is known
+    precision: Precision = "float32"  # number format of the forward pass
+    bfloat16_gain: float | None = (
+        None  # times the speed of float32 that bfloat16 has here, if that was measured
+    )
 
     @property
     def seconds(self) -> float:
@@ -107,6 +111,8 @@ def make_plan(run: RunConfig, data: Prepared, model: Model, out: Path) -> Plan:
         fastest_step=step.quantile(0.1),
         slowest_step=step.quantile(0.9),
         busy_cores=step.others,
+        precision=step.precision,
+        bfloat16_gain=step.gain,
     )
     if is_first():
         warn_if_busy(plan, training)

@@ -152,9 +152,11 @@ class Run:
 
 
 def keep_length(started: RunConfig, config: RunConfig) -> RunConfig:
-    """A recipe to resume with; if it gives no steps, those that the plan made of its epochs or minutes."""
+    """A recipe to resume with; steps and number format are those that the plan chose, unless it gives others."""
     given, stored = config.training, started.training
     every = given.checkpoint_every or stored.checkpoint_every
+    if given.precision == "auto":  # it was measured when the run started
+        given = given.replace(precision=stored.precision)
     return config.replace(training=in_steps(given, given.steps or stored.steps, every))
 
 
@@ -196,5 +198,6 @@ def make_run(
     on_plan()
     plan = make_plan(config, data, model, out)
     training = in_steps(config.training, plan.steps, plan.checkpoint_every)
+    training = training.replace(precision=plan.precision)  # so that the run resumes with it on any machine
     config = config.replace(model=settings, training=training)
     return Run(config, data, model, plan, out, start.notes)
