@@ -47,7 +47,7 @@ class RMSNorm(Norm):
         """(b, n, d) -> (b, n, d)."""
         if X.is_cpu and X.dtype == torch.float32 and torch.is_grad_enabled():
             return Rooted.apply(X, self.weight, self.epsilon)  # type: ignore[no-untyped-call]
-        return F.rms_norm(X, X.shape[-1:], self.weight, self.epsilon)
+        return F.rms_norm(X, X.shape[-1:], self.weight.to(X.dtype), self.epsilon)
 
 
 class Rooted(torch.autograd.Function):

@@ -121,3 +121,13 @@ def test_items_are_shared_out_alike_each_time(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(threads, "own_threads", lambda: 3)
     assert share_out(list(range(7))) == [[0, 3, 6], [1, 4], [2, 5]]
     assert share_out([1]) == [[1]]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_products_in_bfloat16_learn_nearly_the_same(task: str, tmp_path: Path) -> None:
+    """And without a warning, of which PyTorch gives one where norms of queries and keys mix formats."""
+    settings: dict[str, Any] = {"model": {"query_key_norm": True}, "epsilon": 1e-2}
+    exact, rounded = (
+        learned(task, tmp_path, 2, precision=precision, **settings) for precision in ("float32", "bfloat16")
+    )
+    assert 0 < max(float((rounded[name] - exact[name]).abs().max()) for name in exact) < 0.1
