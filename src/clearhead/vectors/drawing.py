@@ -18,6 +18,7 @@ from clearhead.vectors.words import WordVectors
 
 WIDTH, HEIGHT, MARGIN = 880, 620, 40
 LETTER, LINE = 7.2, 15  # about the size of a letter in the picture
+SHARES_LEFT = {"start": 0.0, "middle": 0.5, "end": 1.0}  # of a label, by its anchor
 MOST = 500  # words
 FREQUENT = 60  # words that are drawn if none are given
 STYLE = """
@@ -89,17 +90,20 @@ def labels(words: Sequence[str], places: Sequence[tuple[float, float]]) -> list[
     drawn = []
     for word, (x, y) in zip(words, places, strict=True):
         width = LETTER * len(word)
-        for left, middle in (
-            (x + 6, y),
-            (x - 6 - width, y),
-            (x - width / 2, y - 12),
-            (x - width / 2, y + 12),
+        for at, middle, anchor in (
+            (x + 6, y, "start"),
+            (x - 6, y, "end"),
+            (x, y - 12, "middle"),
+            (x, y + 12, "middle"),
         ):
+            left = at - width * SHARES_LEFT[anchor]
             box = (left, middle - LINE / 2, left + width, middle + LINE / 2)
             inside = box[0] >= 0 and box[2] <= WIDTH and box[1] >= 0 and box[3] <= HEIGHT
             if inside and not any(overlap(box, other) for other in boxes):
                 boxes.append(box)
-                drawn.append(tag("text", word, x=left, y=middle, dominant_baseline="central"))
+                drawn.append(
+                    tag("text", word, x=at, y=middle, text_anchor=anchor, dominant_baseline="central")
+                )
                 break
     return drawn
 
