@@ -12,6 +12,7 @@ import typer
 from clearhead import __version__
 from clearhead.cli.chat import chat
 from clearhead.cli.check import check
+from clearhead.cli.compare import compare
 from clearhead.cli.data import data
 from clearhead.cli.demo import demo
 from clearhead.cli.evaluate import evaluate
@@ -28,6 +29,7 @@ COMMANDS: list[Callable[..., None]] = [
     recipes,
     check,
     evaluate,
+    compare,
     data,
     chat,
     generate,
