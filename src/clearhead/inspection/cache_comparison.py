@@ -4,6 +4,7 @@ A prompt enters; every step leaves with its token, what it cost both ways, and h
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 from clearhead.config.decoding import DecodingConfig
 from clearhead.decoding.sampling import draw, likeliest, log_probabilities, narrow, number
 from clearhead.errors import InputError
+from clearhead.inspection.capture import intervene, zero
 from clearhead.inspection.passes import Difference, Inspector, largest_difference
 from clearhead.inspection.readings.predictions import Prediction, likeliest_tokens
 from clearhead.inspection.tokens import TextToken, text_token
@@ -46,9 +48,28 @@ class CacheComparison:
 
 
 @torch.no_grad()
-def compare_cache(inspector: Inspector, text: str, settings: DecodingConfig) -> CacheComparison:
-    """Generates from a prompt, or translates a source, both ways."""
-    generator, module = inspector.generator, inspector.bundle.module
+def compare_cache(
+    inspector: Inspector,
+    text: str,
+    settings: DecodingConfig,
+    ablated: Sequence[str] = (),
+    muted: Sequence[str] = (),
+) -> CacheComparison:
+    """Generates from a prompt, or translates a source, both ways; without parts, or with muted heads, where asked to.
+
+    Without its mask a model would change what earlier tokens have read at every step, which no cache can keep: the
+    logits of both ways differ, and the token is chosen from those without it.
+    """
+    module = inspector.variant(tuple(sorted(set(ablated))))
+    with intervene(module, *(zero(head) for head in dict.fromkeys(muted))):
+        return compare_steps(inspector, module, text, settings, "mask" in ablated)
+
+
+def compare_steps(
+    inspector: Inspector, module: Model, text: str, settings: DecodingConfig, is_anew: bool
+) -> CacheComparison:
+    """Generates both ways by one module; tokens are chosen from the logits of the cache, or from those anew."""
+    generator = inspector.generator
     prompt, tokenizer = generator.prompt(text, chat=False), generator.tokenizer
     if prompt.source == []:
         raise InputError("There is nothing to translate.\nGive a text.")
@@ -63,6 +84,7 @@ def compare_cache(inspector: Inspector, text: str, settings: DecodingConfig) -> 
         between = time.perf_counter()
         again = last_logits(module, ids, source)
         end = time.perf_counter()
+        Z, cached = (again if is_anew else Z), Z
         token = pick(Z, settings, step)
         steps.append(
             GenerationStep(
@@ -74,7 +96,7 @@ def compare_cache(inspector: Inspector, text: str, settings: DecodingConfig) -> 
                 cache_bytes=cache_bytes(state.cache),
                 seconds=between - start,
                 seconds_without=end - between,
-                furthest=largest_difference(Z[0], again[0]),
+                furthest=largest_difference(cached[0], again[0]),
             )
         )
         if token in generator.end:

@@ -1,5 +1,6 @@
 """What the explorer's service answers is what the model computes, for every shape."""
 
+import gzip
 import itertools
 from dataclasses import replace
 from typing import Any
@@ -9,6 +10,7 @@ import torch
 
 from clearhead.api import Model
 from clearhead.config.decoding import DecodingConfig
+from clearhead.decoding.generate import Generator
 from clearhead.decoding.sampling import draw, narrow, number
 from clearhead.inspection.capture import intervene, zero
 from clearhead.inspection.passes import Inspector
@@ -161,6 +163,95 @@ def test_what_if_runs_the_model_without_a_part(writes: Asker, part: str) -> None
     P = last_shares(writes.model, ids_of(answer), without(writes.model.module, part))
     assert answer["prediction"][0]["p"] == pytest.approx(float(P.max()), abs=1e-5)
     assert answer["difference"] < 1e-4 * max(1.0, answer["largest"])
+
+
+def test_a_change_names_the_prediction_that_moves_most(asker: Asker) -> None:
+    config = asker.model.config
+    heads = [f"{config.attentions()[-1]}.{head}" for head in range(config.h)]
+    assert asker.ask(TEXT)["change"] is None
+    answer = asker.ask(TEXT, mute=heads)
+    source = torch.tensor([ids_of(answer)["encoder"]]) if config.shape == "encoder-decoder" else None
+    inputs = Inputs(torch.tensor([ids_of(answer)[config.shape.split("-")[-1]]]), source=source)
+    with torch.no_grad():
+        before = torch.atleast_2d(asker.model.module(inputs)[0].double().log_softmax(-1))
+        with intervene(asker.model.module, *map(zero, heads)):
+            after = torch.atleast_2d(asker.model.module(inputs)[0].double().log_softmax(-1))
+    moved = (before.exp() * (before - after)).sum(-1)
+    change, i = answer["change"], int(moved.argmax())
+    assert change["position"] == i
+    assert (change["before"]["id"], change["after"]["id"]) == (
+        int(before[i].argmax()),
+        int(after[i].argmax()),
+    )
+    assert change["after"]["p"] == pytest.approx(float(after[i].max().exp()), abs=1e-6)
+    assert (change["own_before"] is None) == (config.shape != "encoder-decoder")
+
+
+def test_a_changed_translator_translates_by_itself(translates: Asker) -> None:
+    heads = [f"decoder.1.cross.{head}" for head in range(3)]
+    change = translates.ask(TEXT, mute=heads)["change"]
+    assert change["own_before"] == translates.model.translate(TEXT)
+    with intervene(translates.model.module, *map(zero, heads)):
+        generator = Generator(translates.model.bundle, translates.model.module)
+        assert change["own_after"] == generator.write([TEXT], DecodingConfig())[0][0].text
+    variant, ids = without(translates.model.module, "mask"), list(translates.model.generator.frame.before)
+    source = torch.tensor([translates.model.generator.prompt(TEXT).source])
+    for _ in range(20):  # without a mask no cache can be used: every step reads all anew
+        with torch.no_grad():
+            ids.append(int(variant(Inputs(torch.tensor([ids]), source=source))[0, -1].argmax()))
+    shown = translates.ask(TEXT, off=["mask"])["change"]["own_after"]
+    ours = translates.model.tokenizer.decode(ids[1:])
+    assert shown.startswith(ours) or ours.startswith(shown)
+
+
+@pytest.mark.parametrize("muted", [[], ["decoder.1.self.0", "decoder.0.self.2"]])
+def test_a_changed_model_generates(writes: Asker, muted: list[str]) -> None:
+    request = {"text": "the cat", "max_tokens": 6, "mute": muted, "off": ["positions"]}
+    steps = writes.client.post("/api/generations", json=request).json()["steps"]
+    variant, ids = without(writes.model.module, "positions"), writes.model.generator.prompt("the cat").ids
+    for step in steps:
+        with torch.no_grad(), intervene(variant, *map(zero, muted)):
+            ids = [*ids, int(variant(Inputs(torch.tensor([ids])))[0, -1].argmax())]
+        assert step["token"]["id"] == ids[-1]
+        assert step["difference"] < 1e-3
+
+
+@pytest.mark.notes("N33")
+def test_the_loss_of_a_text_is_that_of_training(writes: Asker, translates: Asker, decides: Asker) -> None:
+    answer = writes.ask(TEXT)
+    found, ids = writes.read(answer["name"], "loss"), torch.tensor(ids_of(answer)["decoder"])
+    Z = writes.model.trace(TEXT)["logits"][0, :-1].double()
+    assert found["mean"] == pytest.approx(float(torch.nn.functional.cross_entropy(Z, ids[1:])), abs=1e-6)
+    assert [row["id"] for row in found["tokens"]] == ids[1:].tolist()
+    target = translates.read(translates.ask(TEXT, target="he is old")["name"], "loss")["tokens"]
+    assert [row["text"] for row in target] == ["he", "is", "old", "</s>"]
+    name = decides.ask(TEXT)["name"]
+    assert "predicts no next token" in decides.refused("GET", f"/api/passes/{name}/loss")
+
+
+def test_words_that_the_vocabulary_lacks_keep_their_spelling(writes: Asker) -> None:
+    answer = writes.ask("the Cat saw xyzzy")
+    tokens = answer["tokens"]["decoder"]
+    assert [token["text"] for token in tokens] == ["<s>", "the", "Cat", "saw", "xyzzy"]
+    assert [token["unknown"] for token in tokens] == [False, False, True, True, True]
+    assert len({token["id"] for token in tokens if token["unknown"]}) == 1
+    hints = {word["text"]: word["hint"] for word in answer["unknown_words"]}
+    assert hints == {"Cat": "cat", "saw": None, "xyzzy": None}
+
+
+def test_the_strongest_pair_of_each_head(asker: Asker) -> None:
+    answer = asker.ask(TEXT)
+    trace = asker.model.trace(TEXT)
+    names = [one["name"] for one in asker.client.get("/api/model").json()["attentions"]]
+    pairs = [pair for name in names for pair in asker.read(answer["name"], "pairs", attention=name)]
+    assert len(pairs) == 3 * len(names)
+    for pair in pairs:
+        A = trace[f"{pair['attention']}.weights"][0, pair["head"]]
+        assert pair["weight"] == pytest.approx(float(A[pair["query"], pair["key"]]))
+        stack = pair["attention"].split(".")[0]
+        assert len(answer["tokens"][stack][pair["query"]]["text"]) >= 4
+        assert pair["query"] != pair["key"] or pair["attention"].endswith("cross")
+    assert "is not an attention" in asker.refused("GET", f"/api/passes/{answer['name']}/pairs?attention=x")
 
 
 def test_the_last_row_of_the_lens_is_the_prediction(asker: Asker) -> None:
@@ -333,7 +424,7 @@ def test_requests_that_are_refused(writes: Asker) -> None:
 def test_the_page_is_light_and_names_no_other_host(writes: Asker) -> None:
     files = page_files()
     assert {"index.html", "style.css", "main.js", "views/heads.js"} <= files.keys()
-    assert sum(path.stat().st_size for path in files.values()) < 200_000
+    assert sum(len(gzip.compress(path.read_bytes(), 9, mtime=0)) for path in files.values()) < 100_000
     for where in files:
         answer = writes.client.get("/" if where == "index.html" else f"/page/{where}")
         assert answer.status_code == 200

@@ -7,12 +7,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from clearhead.errors import InputError
+from clearhead.errors import InputError, suggest
 from clearhead.inspection.capture import zero
 from clearhead.inspection.passes import Pass
 from clearhead.inspection.readings.predictions import check_position, probabilities
+from clearhead.inspection.readings.tensors import stack_of
+from clearhead.inspection.tokens import TextToken
 
 THUMBNAIL = 48  # the most rows and columns
+CONTENT_LETTERS = 4  # a word with fewer is rarely about anything
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,17 @@ class MuteEffect:
     place: int
     moved: float  # KL(before, after) in nats
     change: float  # of the probability of what was likeliest before
+
+
+@dataclass(frozen=True)
+class StrongestPair:
+    """The pair of words that a head connects most."""
+
+    attention: str
+    head: int
+    query: int
+    key: int
+    weight: float
 
 
 def heads_of(captured: Pass) -> Iterator[tuple[str, int, int]]:
@@ -69,6 +83,47 @@ def statistics_of(captured: Pass, attention: str, head: int, place: int) -> Head
         previous=float(A.diagonal(-1).sum() / max(1, n - 1)) if is_self else None,
         largest=float(A.amax(-1).mean()),
     )
+
+
+def strongest_pairs(captured: Pass, attention: str) -> list[StrongestPair]:
+    """Of every head of a sublayer the pair to look at first: of two long words the one with the largest weight."""
+    found = [
+        StrongestPair(name, head, *strongest_pair(captured, name, place))
+        for name, head, place in heads_of(captured)
+        if name == attention
+    ]
+    if not found:
+        names = captured.module.config.attentions()
+        raise InputError(f"{attention} is not an attention of this model. {suggest(attention, names)}")
+    return found
+
+
+def strongest_pair(captured: Pass, attention: str, place: int) -> tuple[int, int, float]:
+    """Query, key and weight of the strongest pair of different words; of any two tokens where there are none."""
+    A = captured.trace[f"{attention}.weights"][0, place]  # (n, m)
+    stack = attention.split(".")[0]
+    is_self = attention.endswith("self")
+    queries, keys = (
+        letters_of(captured.tokens[stack]),
+        letters_of(captured.tokens[stack if is_self else "encoder"]),
+    )
+    visible = torch.ones_like(A, dtype=torch.bool)
+    if is_self:
+        visible = ~torch.eye(len(A), dtype=torch.bool)
+    if is_self and stack_of(captured, stack).causal:
+        visible = visible.tril()
+    for least in range(CONTENT_LETTERS, -1, -1):
+        pairs = visible & (queries >= least)[:, None] & (keys >= least)
+        if bool(pairs.any()):
+            A = torch.where(pairs, A, -1.0)
+            break
+    i, j = divmod(int(A.argmax()), A.shape[1])
+    return i, j, float(A[i, j])
+
+
+def letters_of(tokens: list[TextToken]) -> Tensor:
+    """How many letters each token has; a special one has none."""
+    return torch.tensor([0 if token.special else sum(map(str.isalnum, token.text)) for token in tokens])
 
 
 def thumbnails(captured: Pass) -> dict[str, Tensor]:

@@ -1,6 +1,7 @@
 """What a model predicts: logits enter, probabilities and the likeliest tokens or classes leave."""
 
 from dataclasses import dataclass
+from math import exp
 
 import torch
 from torch import Tensor
@@ -17,6 +18,25 @@ class Prediction:
     id: int
     text: str
     p: float
+
+
+@dataclass(frozen=True)
+class TokenLoss:
+    """The token that truly follows a position, its probability there, and −ln of it."""
+
+    position: int
+    id: int
+    text: str
+    p: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class TextLoss:
+    """The loss of every token that follows another, and their mean in nats, which training makes small (N33)."""
+
+    tokens: list[TokenLoss]
+    mean: float | None  # None if nothing follows
 
 
 def probabilities(logits: Tensor, position: int = -1) -> Tensor:
@@ -50,6 +70,22 @@ def calibrated_predictions(captured: Pass) -> list[Prediction]:
         return []
     Z = logits_at(captured.trace["logits"], -1)
     return likeliest_of(captured, torch.softmax(Z / captured.inspector.reader.temperature, -1), len(Z))
+
+
+def text_loss(captured: Pass) -> TextLoss:
+    """How surprised the model is by each true next token; a translation is followed by its end token."""
+    module, stack = captured.module, captured.top
+    if module.config.head != "language" or stack != "decoder":
+        raise InputError("This model predicts no next token, so a text has no loss.")
+    tokenizer, tokens = captured.inspector.tokenizer(stack), captured.tokens[stack]
+    after = [(token.id, token.text) for token in tokens[1:]]
+    if module.translates:
+        after += [(id, tokenizer.piece(id)) for id in captured.inspector.generator.frame.after[:1]]
+    rows = []
+    for position, (id, text) in enumerate(after):
+        log_p = float(torch.log_softmax(logits_at(captured.trace["logits"], position), -1)[id])
+        rows.append(TokenLoss(position, id, text, exp(log_p), -log_p))
+    return TextLoss(rows, sum(row.loss for row in rows) / len(rows) if rows else None)
 
 
 def likeliest_of(captured: Pass, P: Tensor, count: int) -> list[Prediction]:

@@ -10,13 +10,8 @@ from clearhead.layers.blocks import Block
 from clearhead.layers.feedforward import Gated
 from clearhead.layers.positions import Rotary
 from clearhead.models.transformer.stack import Stack
+from clearhead.serving.explorer.opening_text import opening_text
 from clearhead.serving.explorer.requests import MOST_CHARACTERS, MOST_TOKENS
-
-EXAMPLES = {
-    "decoder": "my dog wanted to see the red ball",
-    "encoder": "Terrible video by Lennart",
-    "encoder-decoder": "Tengo un coche.",
-}
 
 
 def describe(model: Model, name: str) -> dict[str, Any]:
@@ -32,6 +27,7 @@ def describe(model: Model, name: str) -> dict[str, Any]:
         "weights": sum(weight.numel() for weight in model.module.parameters()),
         "config": config.model_dump(mode="json"),
         "vocabulary": config.vocabulary,
+        "parameters": [name for name, _ in model.module.named_parameters()],
         "labels": model.reader.labels if config.head == "classifier" else [],
         "limits": {"tokens": context, "characters": MOST_CHARACTERS},
         "parts": {"missing": why_not(config)},
@@ -43,7 +39,7 @@ def describe(model: Model, name: str) -> dict[str, Any]:
             for kind, attention in (("self", block.self), ("cross", block.cross))
             if isinstance(attention, Attention)
         ],
-        "example": EXAMPLES[config.shape],
+        "example": opening_text(model),
     }
 
 

@@ -38,8 +38,10 @@ class GenerationRequest(Settings):
     top_k: int | None = Field(None, gt=0, description="sample from the k likeliest tokens")
     top_p: float | None = Field(None, gt=0, le=1, description="sample from the likeliest with this share")
     seed: int = Field(1, ge=0, lt=1 << 53, description="seed for sampling")
+    off: tuple[str, ...] = Field((), max_length=8, description="parts of the model to run without")
+    mute: tuple[str, ...] = Field((), max_length=4096, description="heads to mute")
 
     @property
     def decoding(self) -> DecodingConfig:
         """The same rules as settings of decoding."""
-        return DecodingConfig(**self.model_dump(exclude={"text"}))
+        return DecodingConfig(**self.model_dump(exclude={"text", "off", "mute"}))

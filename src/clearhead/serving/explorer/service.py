@@ -16,9 +16,11 @@ from clearhead.errors import InputError, suggest
 from clearhead.inspection.cache_comparison import compare_cache
 from clearhead.inspection.passes import Inspector, Pass
 from clearhead.inspection.readings import embeddings, heads, stream, tensors
+from clearhead.inspection.readings.change import change_of
 from clearhead.inspection.readings.leave_one_out import leave_one_out
 from clearhead.inspection.readings.next_token import explain_choice
-from clearhead.inspection.readings.predictions import calibrated_predictions, predictions
+from clearhead.inspection.readings.predictions import calibrated_predictions, predictions, text_loss
+from clearhead.inspection.tokens import known_spelling
 from clearhead.serving.explorer.describe import describe
 from clearhead.serving.explorer.packets import pack
 from clearhead.serving.explorer.pass_cache import PassCache
@@ -66,6 +68,7 @@ class ExplorerService:
         return {
             "question": request.model_dump(mode="json"),
             "tokens": {name: as_json(tokens) for name, tokens in captured.tokens.items()},
+            "unknown_words": unknown_words(captured),
             "sites": {name: list(shape) for name, (shape, _) in trace.sizes.items()},
             "own_target": captured.own_target,
             "difference": captured.difference.size,
@@ -81,6 +84,7 @@ class ExplorerService:
             "calibrated": as_json(calibrated_predictions(captured)),
             "temperature": self.inspector.reader.temperature,
             "unknown_share": self.inspector.reader.unknown_share(captured.ids[captured.main]),
+            "change": as_json(change_of(captured, request.off)) if request.off or request.mute else None,
         }
 
     def tensors(self, captured: Pass, query: Query) -> bytes:
@@ -122,7 +126,7 @@ class ExplorerService:
     def generate(self, request: GenerationRequest) -> dict[str, Any]:
         """A text generated with the cache and without it."""
         with self.lock:
-            found = compare_cache(self.inspector, request.text, request.decoding)
+            found = compare_cache(self.inspector, request.text, request.decoding, request.off, request.mute)
         steps = [asdict(step) | {"difference": step.furthest.size} for step in found.steps]
         return {"prompt": as_json(found.prompt), "steps": steps}
 
@@ -132,6 +136,17 @@ def as_json(found: Any) -> Any:
     if isinstance(found, list):
         return [as_json(one) for one in found]
     return asdict(found) if is_dataclass(found) and not isinstance(found, type) else found
+
+
+def unknown_words(captured: Pass) -> list[dict[str, Any]]:
+    """The words that the vocabulary lacks, each once, with another spelling that it contains, if there is one."""
+    found = {
+        (stack, token.text): known_spelling(captured.inspector.tokenizer(stack), token.text)
+        for stack, tokens in captured.tokens.items()
+        for token in tokens
+        if token.unknown
+    }
+    return [{"stack": stack, "text": text, "hint": hint} for (stack, text), hint in found.items()]
 
 
 def packet(found: dict[str, torch.Tensor]) -> bytes:
@@ -187,6 +202,7 @@ def stack_name(captured: Pass, query: Query) -> str:
 
 READINGS: dict[str, Callable[[Pass, Query], Any]] = {
     "heads": lambda captured, query: heads.head_statistics(captured),
+    "pairs": lambda captured, query: heads.strongest_pairs(captured, query.get("attention", "")),
     "prediction": lambda captured, query: predictions(captured, typed(query, "position", int)),
     "effects": lambda captured, query: heads.mute_effects(captured, typed(query, "position", int)),
     "stream": lambda captured, query: stream.stream_steps(
@@ -197,6 +213,7 @@ READINGS: dict[str, Callable[[Pass, Query], Any]] = {
         captured, stack_name(captured, query), typed(query, "id", int)
     ),
     "projection": lambda captured, query: embeddings.projection(captured, query.get("site", "")),
+    "loss": lambda captured, query: text_loss(captured),
     "without": lambda captured, query: leave_one_out(captured),
     "choice": choice,
 }
