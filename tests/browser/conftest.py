@@ -52,6 +52,34 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
+class Services:
+    """Explorers that run until the end of the session: one for each model, however many tests visit it."""
+
+    def __init__(self) -> None:
+        self.running: dict[tuple[int, str], tuple[Any, str, Model]] = {}
+
+    def address(self, model: Model, name: str) -> str:
+        """The address of a model's explorer."""
+        key = (id(model.bundle), name)
+        if key not in self.running:
+            service = served(model, name)
+            self.running[key] = (service, service.__enter__(), model)  # the model is kept, and so its id
+        return self.running[key][1]
+
+    def stop(self) -> None:
+        """Ends them all."""
+        for service, _, _ in self.running.values():
+            service.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="session")
+def services() -> Iterator[Services]:
+    """The explorers of this session."""
+    running = Services()
+    yield running
+    running.stop()
+
+
 def selection(address: str) -> dict[str, str]:
     """What an address selects, in whatever order."""
     return {"view": "attention", **dict(parse_qsl(urlsplit(address).fragment))}
@@ -63,7 +91,7 @@ class Visitor:
     def __init__(self, page: Page, address: str, model: Model) -> None:
         self.page, self.address, self.model = page, address, model
         self.faults: list[str] = []
-        page.set_default_timeout(120_000)  # on a machine that is busy with other work
+        page.set_default_timeout(60_000)  # on a machine that is busy with other work
         page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
         page.on("console", self.hear)
         page.on("request", self.watch)
@@ -132,22 +160,21 @@ class Visitor:
 
 
 @pytest.fixture
-def visit(browser: Browser) -> Iterator[Callable[..., Visitor]]:
+def visit(browser: Browser, services: Services) -> Iterator[Callable[..., Visitor]]:
     """Opens explorers; at the end nothing bad may have happened on any of them."""
-    open_things: list[Any] = []
+    contexts: list[Any] = []
     visitors: list[Visitor] = []
 
     def open_(model: Model, name: str = "tiny", **options: Any) -> Visitor:
-        service = served(model, name)
-        address = service.__enter__()
+        address = services.address(model, name)
         context = browser.new_context(
             **{"viewport": {"width": 1440, "height": 1000}, "reduced_motion": "reduce"} | options
         )
-        open_things.extend([service, context])
+        contexts.append(context)
         visitors.append(Visitor(context.new_page(), address, model))
         return visitors[-1]
 
     yield open_
-    for thing in reversed(open_things):
-        thing.close() if hasattr(thing, "close") else thing.__exit__(None, None, None)
+    for context in contexts:
+        context.close()
     assert [fault for visitor in visitors for fault in visitor.faults] == []

@@ -209,6 +209,9 @@ class Truth:
     def of_p(self, i: int, id: int, which: str | None = None) -> Tensor:
         return self.shares(i, self.other(which))[id]
 
+    def of_calibrated(self, id: int) -> Tensor:
+        return torch.softmax(self.trace["logits"][0].double() / self.model.reader.temperature, -1)[id]
+
     def of_heated(self, i: int, id: int) -> Tensor:
         return torch.softmax(self.trace["logits"][0, i] / 0.7, -1)[id]
 
@@ -223,6 +226,19 @@ class Truth:
 
     def of_mass(self, i: int) -> Tensor:
         return self.shares(i).topk(24).values.sum()
+
+    def of_loss(self, i: int, id: int) -> Tensor:
+        return -self.shares(i)[id].log()
+
+    def of_losses(self) -> Tensor:
+        ids = self.model.reader.ids(TEXT)
+        if self.model.translates:
+            ids = [
+                *self.model.generator.frame.before,
+                *self.model.tokenizer.encode(TARGET),
+                *self.model.generator.frame.after,
+            ]
+        return torch.stack([self.of_loss(i, id) for i, id in enumerate(ids[1:])]).mean()
 
     def of_lens(self, i: int, id: int, where: str) -> Tensor:
         X = getattr(self.module, self.top).norm(self.trace[where])
@@ -340,7 +356,7 @@ def test_the_fields_of_every_strip_and_matrix_are_derived(visit: Visit) -> None:
         visitor.act(lambda: field.press("ArrowRight"))  # noqa: B023
         check(visitor, truth, derived(visitor)[0])
         assert derived(visitor)[0] != first
-    visitor.go("attention", text=TEXT, q=3, head=1, stage="qkv")
+    visitor.go("attention", text=TEXT, q=3, k=2, head=1, stage="qkv")
     field = visitor.page.locator('[data-key="matrix V"]')
     cells = []
     for key in ("Enter", "ArrowRight", "ArrowRight", "ArrowUp"):
@@ -353,10 +369,11 @@ def test_the_fields_of_every_strip_and_matrix_are_derived(visit: Visit) -> None:
 def test_a_what_if_is_compared_with_the_model_as_it_is(visit: Visit) -> None:
     model = MODELS["decoder"]()
     visitor = open_page(visit, model, "heads", q=3, mute="decoder.0.self.1")
-    best = int(model.trace(TEXT)["logits"][0, -1].argmax())
-    n = len(model.reader.ids(TEXT)) - 1
-    visitor.act(lambda: visitor.page.locator(f'.whatif [data-key="p:{n}:{best}:base"]').click())
-    P = torch.softmax(model.trace(TEXT)["logits"][0, -1].double(), -1)
+    was = visitor.page.locator('#changed [data-key$=":base"]')
+    n = (was.get_attribute("data-key") or "").split(":")[1]
+    visitor.act(was.click)
+    P = torch.softmax(model.trace(TEXT)["logits"][0, int(n)].double(), -1)
+    best = int(P.argmax())
     assert derived(visitor) == pytest.approx((float(P[best]), float(P[best])), rel=1e-5)
     ids = torch.tensor([model.reader.ids(TEXT)])
     with torch.no_grad(), capture(model.module, "logits", edits=(zero("decoder.0.self.1"),)) as trace:

@@ -88,10 +88,7 @@ def test_python_of_a_what_if_makes_the_same_pass(visit: Visit, tmp_path: Path) -
 def test_the_saved_page_opens_without_a_server(visit: Visit, browser: Browser, tmp_path: Path) -> None:
     model = MODELS["decoder"]()
     visitor = visit(model)
-    visitor.go("attention", text=TEXT, head=1, cell="weights:4:2")
-    for view in VIEWS:
-        visitor.go(view, text=TEXT, head=1)
-    visitor.go("attention", text=TEXT, head=1, cell="weights:4:2")
+    visitor.go("attention", text=TEXT, at="decoder.0.self", head=1, cell="weights:4:2")
     with visitor.page.expect_download() as waiting:
         visitor.page.locator("#save").click()
     path = tmp_path / "saved.html"
@@ -117,6 +114,24 @@ def test_the_saved_page_opens_without_a_server(visit: Visit, browser: Browser, t
     saved.act(lambda: page.locator('[data-key="choose attention"]').select_option("decoder.1.self"))
     A = trace["decoder.1.self.weights"][0, 2]
     assert torch.tensor(saved.matrix("softmax")) == pytest.approx(A.flatten(), abs=1e-6)
+    for cell in (
+        "q:5:1",
+        "out:5:7",
+        "hidden:5:9:decoder.0.ffn",
+        "logit:5:4",
+        "e:5:7:decoder",
+        "mean:4:2:decoder.1.self",
+    ):
+        saved.act(lambda cell=cell: page.evaluate("cell => { location.hash += `&cell=${cell}`; }", cell))  # type: ignore[misc]
+        panel = page.locator("[data-panel=derivation]")
+        captured, again = (
+            float(panel.get_attribute(f"data-{key}") or "nan") for key in ("captured", "again")
+        )
+        assert again == pytest.approx(captured, abs=3e-5, rel=3e-5), cell
+        saved.act(lambda: page.keyboard.press("Escape"))
+    saved.act(lambda: page.locator('[data-key="view residual"]').click())
+    saved.act(lambda: page.locator('[data-key="token decoder 2"]').click())
+    assert page.locator(".error").count() == 0
     assert page.locator('[data-key="field text"]').is_disabled()
     assert faults == []
     context.close()

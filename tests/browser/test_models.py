@@ -89,10 +89,12 @@ def test_every_view_of_a_real_model(
         drawn = page.locator("main canvas, main svg.chart, main table, main .chip, main .empty").count()
         assert drawn > 0, view
         assert page.evaluate("document.documentElement.scrollWidth") <= 1440, view
+        if view == "generation":
+            continue  # the cache has a row for each token that is generated too
         sizes |= set(page.evaluate("[...document.querySelectorAll('.matrix')].map(one => one.drawing.rows)"))
     assert refused == []
     assert max(sizes) > MOST - 8 if is_long else max(sizes) <= 3
-    visitor.go("attention", **given, q=0, k=0, cell="weights:0:0")
+    visitor.go("attention", **given, head=0, q=0, k=0, cell="weights:0:0")
     captured = float(visitor.page.locator("[data-panel=derivation]").get_attribute("data-captured") or "nan")
     site = visitor.page.locator('[data-key="choose attention"]').input_value()
     trace = trace_of(model, f"{site}.weights", **given)

@@ -62,6 +62,12 @@ CELLS = {
 }  # fmt: skip
 
 
+CHANGES = {
+    "projections": "without W_q and W_k", "scaling": "scores not divided by √d_k", "mask": "no mask",
+    "positions": "no positions",
+}  # fmt: skip
+
+
 def trace_of(model: Model) -> dict[str, Tensor]:
     return model.trace(TEXT, TARGET) if model.translates else model.trace(TEXT)
 
@@ -158,20 +164,20 @@ def test_a_click_derives_a_weight_down_to_the_terms_of_its_score(visit: Visit) -
 @pytest.mark.parametrize("shape", list(MODELS))
 def test_an_alt_click_mutes_a_head(visit: Visit, shape: str) -> None:
     model = MODELS[shape]()
-    visitor = open_page(visit, model, "heads")
+    visitor = open_page(visit, model, "heads", q=given_ids(model)[0].shape[1] - 1)
     name = f"{model.config.attentions()[-1]}.2"
     visitor.act(lambda: visitor.page.locator(f'[data-head="{name}"]').click(modifiers=["Alt"]))
     ids, source = given_ids(model)
     with intervene(model.module, zero(name)):
         P = last(model.logits(ids, source))
     with_head = last(model.logits(ids, source))
-    assert "not the original model" in visitor.page.locator(".whatif").inner_text()
+    assert f"head {name} muted" in visitor.page.locator("#changed").inner_text()
     best = int(P.argmax())
     shown = visitor.number(f'[data-panel=prediction] [data-key$=":{best}"]')
     assert shown == pytest.approx(float(P[best]), abs=1e-6)
     assert float(P[best]) != pytest.approx(float(with_head[best]), abs=1e-6)
-    visitor.act(lambda: visitor.page.get_by_role("button", name=f"unmute {name}").click())
-    assert visitor.page.locator(".whatif").count() == 0
+    visitor.act(lambda: visitor.page.get_by_role("button", name=f"Unmute {name}").click())
+    assert not visitor.page.locator("#changed").is_visible()
 
 
 def given_ids(model: Model) -> tuple[Tensor, Tensor | None]:
@@ -186,17 +192,18 @@ def last(Z: Tensor) -> Tensor:
 
 
 @pytest.mark.notes("N10", "N14", "N15")
-@pytest.mark.parametrize("part", ["projections", "scaling", "mask", "positions"])
-def test_a_switch_runs_the_model_without_a_part(visit: Visit, part: str) -> None:
+def test_a_switch_runs_the_model_without_a_part(visit: Visit) -> None:
     model = MODELS["decoder"]()
     visitor = open_page(visit, model, "attention", head=1, q=4, k=2)
-    visitor.act(lambda: visitor.page.locator(f'[data-key="switch {part}"]').check())
-    variant = without(model.module, part)
-    with torch.no_grad(), capture(variant, "decoder.0.self.weights") as trace:
-        variant(Inputs(torch.tensor([model.reader.ids(TEXT)])))
-    A = trace["decoder.0.self.weights"][0, 1]
-    assert torch.tensor(visitor.matrix("softmax")) == pytest.approx(A.flatten(), abs=1e-5)
-    assert f"no {part}" in visitor.page.locator(".whatif").inner_text()
+    for part, said in CHANGES.items():
+        visitor.act(lambda part=part: visitor.page.locator(f'[data-key="switch {part}"]').check())  # type: ignore[misc]
+        variant = without(model.module, part)
+        with torch.no_grad(), capture(variant, "decoder.0.self.weights") as trace:
+            variant(Inputs(torch.tensor([model.reader.ids(TEXT)])))
+        A = trace["decoder.0.self.weights"][0, 1]
+        assert torch.tensor(visitor.matrix("softmax")) == pytest.approx(A.flatten(), abs=1e-5)
+        assert said in visitor.page.locator("#changed").inner_text()
+        visitor.act(lambda part=part: visitor.page.locator(f'[data-key="switch {part}"]').uncheck())  # type: ignore[misc]
 
 
 @pytest.mark.notes("N20")

@@ -23,39 +23,43 @@ pytestmark = pytest.mark.slow
 FOLDER = os.environ.get("CLEARHEAD_SCREENSHOTS")
 WIDTH = 1280
 # "a" looks at "rojo", since "red" comes next.
-SPANISH = {"text": "La chica lee un libro rojo.", "at": "decoder.1.cross", "q": 4, "k": 6}
+SPANISH = {"text": "La chica lee un libro rojo.", "at": "decoder.1.cross", "head": 3, "q": 4, "k": 6}
 REVIEW = {"text": "The music was great, but the plot was boring."}
 
+MUTED = [f"decoder.1.cross.{head}" for head in range(4 if FOLDER else 3)]  # all of them
 SHAPES = {"spanish": "encoder-decoder", "reviews": "encoder"}
 
 # name: model, view, selection
 PICTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "attention": ("spanish", "attention", SPANISH | {"cell": "weights:4:6"}),
-    "dark": ("spanish", "attention", SPANISH | {"cell": "scores:4:6", "stage": "scores"}),
-    "stages": ("spanish", "attention", SPANISH | {"at": "decoder.0.self", "k": 2, "stage": "all"}),
-    "text": ("spanish", "text", SPANISH),
-    "map": ("spanish", "map", SPANISH),
-    "embeddings": ("spanish", "embeddings", SPANISH),
-    "heads": ("spanish", "heads", SPANISH),
-    "links": ("spanish", "links", SPANISH),
-    "translation": ("spanish", "translation", SPANISH),
-    "residual": ("spanish", "residual", SPANISH),
-    "next": ("spanish", "next", SPANISH | {"temperature": 2.5, "top_k": 12}),
-    "generation": ("spanish", "generation", SPANISH | {"temperature": 0}),
-    "classifier": ("reviews", "classifier", REVIEW),
+    "overview": ("spanish", "attention", SPANISH | {"cell": "weights:4:6"}),
+    "explorer-attention": ("spanish", "attention", SPANISH | {"cell": "weights:4:6"}),
+    "explorer-projector": ("spanish", "attention", SPANISH),
+    "explorer-stages": ("spanish", "attention", SPANISH | {"at": "decoder.0.self", "k": 2, "stage": "all"}),
+    "explorer-map": ("spanish", "map", SPANISH),
+    "explorer-heads": ("spanish", "heads", SPANISH | {"mute": ",".join(MUTED)}),
+    "explorer-translation": ("spanish", "translation", SPANISH),
+    "explorer-next": ("spanish", "next", SPANISH | {"temperature": 2.5, "top_k": 12}),
+    "explorer-generation": ("spanish", "generation", SPANISH | {"step": 4}),
+    "explorer-classifier": ("reviews", "classifier", REVIEW),
 }
+SCREENS = {
+    "overview": 1000,
+    "explorer-projector": 720,
+    "explorer-heads": 900,
+}  # those that show the window, not the page
 
 
 @pytest.mark.parametrize("name", list(PICTURES))
 def test_a_picture_is_taken(visit: Callable[..., Visitor], name: str, tmp_path: Path) -> None:
     folder, view, state = PICTURES[name]
     model: Model = load(Path(FOLDER) / folder) if FOLDER else MODELS[SHAPES[folder]]()
-    theme = "dark" if name == "dark" else "light"
-    visitor = visit(model, folder, color_scheme=theme, viewport={"width": WIDTH, "height": 900})
+    is_large, height = name == "explorer-projector", SCREENS.get(name, 900)
+    visitor = visit(model, folder, color_scheme="light", viewport={"width": WIDTH, "height": height})
+    visitor.page.add_init_script(f"localStorage.setItem('size', '{1.5 if is_large else 1}')")
     given = state if FOLDER else state | {"text": "the cat sat on the green table"}
     visitor.go(view, **given)
-    path = (ROOT / "docs" / "images" if FOLDER else tmp_path) / f"explorer-{name}.png"
-    visitor.page.screenshot(path=tmp_path / "whole.png", full_page=True)
+    path = (ROOT / "docs" / "images" if FOLDER else tmp_path) / f"{name}.png"
+    visitor.page.screenshot(path=tmp_path / "whole.png", full_page=name not in SCREENS)
     with Image.open(tmp_path / "whole.png") as picture:
         # A palette, and no more of a long page than is looked at: a picture of some tens of kilobytes.
         cut = picture.convert("RGB").crop((0, 0, WIDTH, min(picture.height, 1500)))

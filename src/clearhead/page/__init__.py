@@ -3,7 +3,10 @@
 What enters is JSON and packets of float32 numbers from `serving.explorer`; what leaves are the files below.
 
     index.html, style.css   the frame
-    main.js                 draws the frame, the chosen view, and the derivation beside it
+    main.js                 draws the chosen view, and the derivation beside it, whenever the selection changes
+    frame.js                what is always in sight: texts, output, the list of views, what has been changed
+    keys.js                 the keys of the page
+    views.js                the views in their order
     state.js                the selection, which is the address of the page
     api.js                  requests to the service
     app.js                  the model, the pass on screen, and what the selection means for them

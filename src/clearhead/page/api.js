@@ -1,10 +1,11 @@
 // Requests to the service, each sent once. A saved page contains the answers and sends none.
 
-const MOST_ANSWERS = 400; // answers kept in memory
+const MOST_ANSWERS = 2000; // answers kept in memory
 const NOT_SAVED =
 	"This is a saved page: it contains the numbers saved with it, but no model.\n" +
 	"Start `clearhead explore` to see others.";
 const answers = new Map();
+const whole = new Map(); // of a saved page: tensors and weights, complete, by their path
 const kept = document.getElementById("kept") ? JSON.parse(document.getElementById("kept").textContent) : null;
 export const isSaved = kept !== null;
 
@@ -58,7 +59,10 @@ export async function post(path, body) {
 export const forget = () => answers.clear();
 
 export async function packet(path) {
-	const buffer = await once(path, path);
+	if (isSaved && !(path in kept)) return parts(path);
+	return unpack(await once(path, path));
+}
+function unpack(buffer) {
 	const length = new DataView(buffer).getUint32(0, true);
 	const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
 	let at = 4 + length;
@@ -71,10 +75,48 @@ export async function packet(path) {
 	return tensors;
 }
 
+// Sites and weights are saved whole: where one head, the mean of all, or some rows are asked for, they are taken from there.
+export const siteKey = (pass, name) => `api/passes/${pass}/tensors?sites=${name}`;
+export const weightKey = (name) => `api/weights?name=${name}&rows=&columns=`;
+async function stored(key) {
+	if (!(key in kept)) throw new ServiceError(NOT_SAVED);
+	if (!whole.has(key)) whole.set(key, Object.values(unpack(await request(key)))[0]);
+	return whole.get(key);
+}
+async function parts(path) {
+	const asked = new URLSearchParams(path.slice(path.indexOf("?"))), found = {};
+	if (asked.has("name")) {
+		found[asked.get("name")] = cut(await stored(weightKey(asked.get("name"))), asked.get("rows"), asked.get("columns"));
+		return found;
+	}
+	const pass = path.split("/")[2];
+	for (const name of asked.get("sites").split(",")) found[name] = headOf(await stored(siteKey(pass, name)), asked.get("head"));
+	return found;
+}
+function headOf({ shape, data }, at) {
+	if (at === null) return { shape, data };
+	const [count, n, m] = shape, size = n * m;
+	if (at !== "mean") return { shape: [n, m], data: data.subarray(at * size, (Number(at) + 1) * size) };
+	return { shape: [n, m], data: Float32Array.from({ length: size }, (_, i) => {
+		let sum = 0;
+		for (let head = 0; head < count; head++) sum += data[head * size + i];
+		return sum / count;
+	}) };
+}
+function cut({ shape, data }, rows, columns) {
+	const range = (text, most) => (text ? text.split(":").map((x) => Math.min(most, Number(x))) : [0, most]);
+	const [a, b] = range(rows, shape[0]);
+	if (shape.length === 1) return { shape: [b - a], data: data.subarray(a, b) };
+	const [c, d] = range(columns, shape[1]), taken = new Float32Array((b - a) * (d - c));
+	for (let i = a; i < b; i++) taken.set(data.subarray(i * shape[1] + c, i * shape[1] + d), (i - a) * (d - c));
+	return { shape: [b - a, d - c], data: taken };
+}
+
 // What a saved page needs: every answer so far, in base64.
-export async function remembered() {
+export async function remembered(isKept) {
 	const all = {};
 	for (const [key, answer] of answers) {
+		if (!isKept(key)) continue;
 		const data = new Uint8Array(await answer);
 		let binary = "";
 		for (let i = 0; i < data.length; i += 0x8000) binary += String.fromCharCode(...data.subarray(i, i + 0x8000));

@@ -29,13 +29,35 @@ export const tokens = (stack) => app.pass.tokens[stack];
 const within = (text, most, otherwise) => (
 	text !== "" && Number.isInteger(Number(text)) && text >= 0 && Number(text) < most ? Number(text) : otherwise
 );
-export const query = () => within(state().q, tokens(attention().stack).length, tokens(attention().stack).length - 1);
+// The strongest pair of words of the chosen head: what is looked at until something else is chosen.
+const pair = () => app.pairs.find((one) => one.head === attention().heads[head()]) || { query: 0, key: 0 };
+export const readPairs = async () => ({ pairs: attention() ? await reading("pairs", { attention: attention().name }) : [] });
+export const query = () => within(state().q, tokens(attention().stack).length, pair().query);
 export const keyToken = () => {
-	const most = tokens(attention().keys).length;
-	return within(state().k, most, Math.max(0, Math.min(most - 1, query() - 1)));
+	const most = tokens(attention().keys).length, i = query();
+	if (state().k !== "") return within(state().k, most, pair().key);
+	const row = app.looked?.name === headName() && app.looked.pass === app.pass ? app.looked.A.data.subarray(i * most, (i + 1) * most) : null;
+	return i === pair().query || !row ? Math.min(most - 1, i === pair().query ? pair().key : i) : row.indexOf(row.reduce((a, b) => Math.max(a, b)));
 };
-// The token that a view about one token looks at: the query's place in a stack.
-export const place = (stack) => within(state().q, tokens(stack).length, tokens(stack).length - 1);
+// The weights that the chosen head has, so that an open key can be the strongest of its row.
+export const look = (A) => { app.looked = { name: headName(), pass: app.pass, A }; };
+// What the page opens with: of a translator the last cross-attention, of others the first self-attention of the stack that
+// predicts; and there the head that connects two words most.
+export async function opening() {
+	const isOurs = (one) => one.stack === topStack() && one.kind === (app.model.shape === "encoder-decoder" ? "cross" : "self");
+	const some = app.model.attentions.filter(isOurs), one = app.model.shape === "encoder-decoder" ? some.at(-1) : some[0];
+	if (!one) return {};
+	const pairs = await reading("pairs", { attention: one.name });
+	return { at: one.name, head: pairs.reduce((a, b) => (b.weight > a.weight ? b : a)).head };
+}
+// The token that a view about one token looks at: the query's place in a stack, if none is chosen the last token of a
+// language model, which predicts the next, and of others a word.
+export const place = (stack) => within(state().q, tokens(stack).length, app.model.shape === "decoder" ? tokens(stack).length - 1 : wordIn(stack));
+function wordIn(stack) {
+	if (attention().stack === stack) return pair().query;
+	const lengths = tokens(stack).map(({ text, special }) => (special ? 0 : text.length));
+	return lengths.indexOf(Math.max(...lengths));
+}
 export const chosenStack = () => (Object.hasOwn(app.pass.tokens, state().stack) ? state().stack : topStack());
 export const stackOf = (name) => app.model.stacks.find((one) => one.name === name);
 export const isWhatIf = () => Boolean(state().off || state().mute);
@@ -60,11 +82,7 @@ const question = () => {
 };
 
 export async function ask() {
-	const asked = question();
-	const whatIf = { ...asked };
-	if (state().off) whatIf.off = list("off");
-	if (state().mute) whatIf.mute = list("mute");
-	const pass = await post("api/passes", whatIf);
+	const asked = question(), pass = await post("api/passes", { ...asked, ...changes() });
 	return { pass, base: isWhatIf() ? await post("api/passes", asked) : pass };
 }
 
@@ -128,25 +146,56 @@ export const alike = (one) => app.model.attentions.filter(
 	(other) => other.stack === one.stack && other.kind === one.kind,
 );
 
-// The rules of the next token as the service takes them, and what they lead to.
-const ruled = (keys) => Object.fromEntries(keys.filter((key) => state()[key] !== "").map((key) => [key, Number(state()[key])]));
-export const choice = (i) => reading("choice", { position: i, step: i, seed: 1, ...ruled(["temperature", "top_k", "top_p", "seed"]) });
+// The rules of the next token: least, most, and whether a number must be whole. What a rule does not allow is as if
+// it had not been given.
+const LIMITS = { temperature: [0, 100], top_k: [1, 1 << 24, true], top_p: [1e-6, 1], seed: [0, 2 ** 53 - 1, true], tokens: [1, 128, true] };
+export function isAllowed(key, text) {
+	const [least, most, isWhole] = LIMITS[key], value = Number(text);
+	return String(text).trim() !== "" && value >= least && value <= most && (!isWhole || Number.isInteger(value));
+}
+export const rule = (key, otherwise) => (isAllowed(key, state()[key]) ? Number(state()[key]) : otherwise);
+const ruled = (temperature) => Object.fromEntries(Object.entries({
+	temperature: rule("temperature", temperature), top_k: rule("top_k"), top_p: rule("top_p"), seed: rule("seed", 1),
+}).filter(([, value]) => value !== undefined));
+export const choice = (i) => reading("choice", { position: i, step: i, ...ruled(1) });
+// A translator takes the likeliest token where nothing else is chosen; a language model draws.
+export const temperatureOf = (view) => rule("temperature", view === "generation" && app.model.shape === "encoder-decoder" ? 0 : 1);
+const changes = () => ({ ...(state().off ? { off: list("off") } : {}), ...(state().mute ? { mute: list("mute") } : {}) });
 export const generated = () => post("api/generations", {
-	text: app.pass.question.text, temperature: 0, ...ruled(["temperature", "top_k", "top_p", "seed"]),
-	max_tokens: Math.max(1, Math.min(128, Math.trunc(state().tokens) || 12)),
+	text: app.pass.question.text, ...ruled(temperatureOf("generation")), max_tokens: rule("tokens", 12), ...changes(),
 });
+// The pass over all that has been generated before a step.
+export async function generatedPass(step) {
+	const more = (await generated()).steps.slice(0, step).map(({ token }) => token.id);
+	const target = app.model.shape === "encoder-decoder" ? { target: "" } : {};
+	return post("api/passes", { text: app.pass.question.text, ...target, more, ...changes() });
+}
 
-// Other passes that a number may come from: without what-ifs, of a generation step, without a word.
+// Two words of the text, exchanged; null if none are chosen.
+export const wordsOf = (text) => [...text.matchAll(/[\p{L}\p{N}]+/gu)];
+export function swappedText() {
+	const { text } = app.pass.question, words = wordsOf(text), [a, b] = list("swap").map(Number).sort((x, y) => x - y);
+	if (!words[a] || !words[b] || a === b) return null;
+	const [one, two] = [words[a], words[b]], rest = text.slice(one.index + one[0].length, two.index);
+	return text.slice(0, one.index) + two[0] + rest + one[0] + text.slice(two.index + two[0].length);
+}
+// Models in which swapped words are compared; pass 2 v is the text as written in model v, pass 2 v + 1 the swapped one.
+export const SWAPS = [["the model", []], ["no positions", ["positions"]], ["no positions, no mask", ["positions", "mask"]]];
+export function swapPass(number) {
+	const [, off] = SWAPS[number >> 1], text = number % 2 ? swappedText() : app.pass.question.text;
+	return post("api/passes", { text, ...(off.length ? { off } : {}) });
+}
+
+// Other passes that a number may come from: without what-ifs, of a generation step, without a word, with words swapped.
 export async function passOf(which) {
 	if (!which || which === "base") return which ? app.base : app.pass;
 	const number = Number(which.slice(4));
+	if (which.startsWith("swap")) return swapPass(number);
 	if (which.startsWith("word")) {
 		const { places } = (await reading("without")).words[number];
 		return post("api/passes", { ...app.pass.question, leave: places });
 	}
-	const more = (await generated()).steps.slice(0, number).map(({ token }) => token.id);
-	const target = app.model.shape === "encoder-decoder" ? { target: "" } : {};
-	return post("api/passes", { text: app.pass.question.text, ...target, more });
+	return generatedPass(number);
 }
 
 export const toggle = (key, value) => {

@@ -29,7 +29,7 @@ async function find(cell) {
 function proof({ captured, again }) {
 	if (again === undefined) return null;
 	const gap = num(Math.abs(captured - again), 2);
-	return h("p", { class: "proof-line" }, `captured ${num(captured, 7)} · recomputed here ${num(again, 7)} · difference ${gap}`);
+	return h("p", { class: "proof-line" }, `in the model ${num(captured, 7)} · computed again here ${num(again, 7)} · difference ${gap}`);
 }
 
 export async function derivation() {

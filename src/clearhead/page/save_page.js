@@ -1,12 +1,14 @@
 // The page as one file: sources, style and all answers so far go into a document that sends no requests.
 
-import { remembered } from "./api.js";
-import { app, attention, headTensors, sites, weight } from "./app.js";
+import { packet, remembered, siteKey, weightKey } from "./api.js";
+import { app, choice, reading, topStack } from "./app.js";
+import { VIEWS } from "./views.js";
 import { save } from "./parts/panel.js";
 import { announce } from "./parts/dom.js";
 import { escape } from "./parts/python.js";
 
 const MOST = 40e6; // bytes of numbers that are saved without being viewed
+const POSITIONS = 48; // tokens of a stack whose readings are saved without being viewed
 const IMPORT = /(from\s+|import\s+)"(\.{1,2}\/[^"]+\.js)"/g;
 const POLICY = "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data: blob:";
 const START = `
@@ -37,25 +39,40 @@ function encoded(text) {
 const inScript = (value) => JSON.stringify(value).replace(/[<\u2028\u2029]/g, escape);
 const script = (type, id, content) => `<script type="${type}"${id ? ` id="${id}"` : ""}>${content}</script>`;
 
-// Every head of every sublayer where that is little; otherwise only what has been viewed.
-async function fetchHeads() {
-	if (app.pass.bytes > MOST) return false;
-	for (const one of app.model.attentions) {
-		for (const at of one.heads.keys()) {
-			await sites(["q", "scores", "weights", "heads"].map((key) => `${one.name}.${key}`), at);
-			await sites(["k", "v"].map((key) => `${one.name}.${key}`), one.reads[at]);
-		}
-	}
-	await headTensors();
-	const { projections, heads, weights, d_v: d } = attention();
-	if (projections === "none") return true;
-	for (const at of heads.keys()) await weight(`${weights}.W_o.weight`, null, [at * d, (at + 1) * d]);
+// What every view shows of this pass, and all tensors and weights where they are few; says whether all of it is inside.
+async function fetchAll() {
+	for (const view of Object.values(VIEWS)) if (!view.missing?.()) await view.draw();
+	if (app.pass.bytes + 4 * app.model.weights > MOST) return false;
+	const names = Object.keys(app.pass.sites), places = [...new Set(names.map((name) => name.match(/^(.+\.(?:self|cross|ffn))\./)?.[1]))];
+	const inputs = places.filter(Boolean).map((place) => `${place}.x`);
+	const biases = app.model.attentions.filter(({ biased }) => biased).map(({ name }) => `${name}.bias`);
+	for (const name of [...names, ...inputs, ...biases]) await packet(siteKey(app.pass.name, name));
+	for (const name of app.model.parameters) await packet(weightKey(name));
+	for (const { name } of app.model.attentions) await reading("pairs", { attention: name });
+	await fetchPositions();
 	return true;
 }
 
+// What is read at each token, of a text that is not long.
+async function fetchPositions() {
+	for (const [stack, list] of Object.entries(app.pass.tokens)) {
+		for (const [position, { id }] of list.entries()) {
+			if (position >= POSITIONS) return;
+			await reading("stream", { stack, position });
+			await reading("neighbours", { stack, id });
+			if (stack !== topStack() || app.model.head === "none") continue;
+			await Promise.all([reading("lens", { position }), reading("prediction", { position })]);
+			if (app.model.head === "language") await choice(position);
+		}
+	}
+}
+
+// Heads that were fetched one by one are inside the whole tensors too.
+const isPart = (key) => key.startsWith(`api/passes/${app.pass.name}/tensors?`) && key.includes("&head=") || /^api\/weights\?.*=\d/.test(key);
+
 export async function savePage() {
 	announce("Saving the page");
-	const isWhole = await fetchHeads();
+	const isWhole = await fetchAll();
 	const modules = await sources("page/main.js");
 	const shell = await fetchText("./");
 	const imports = Object.fromEntries([...modules].map(([path, text]) => [path, encoded(text)]));
@@ -65,10 +82,10 @@ export async function savePage() {
 		'<meta name="viewport" content="width=device-width, initial-scale=1">',
 		"<title>clearhead explorer, saved</title>", shell.match(/<link rel="icon"[^>]*>/)[0],
 		`<style>${await fetchText("page/style.css")}</style>`,
-		script("application/json", "kept", inScript(await remembered())),
+		script("application/json", "kept", inScript(await remembered((key) => !(isWhole && isPart(key))))),
 		script("application/json", "start", inScript(location.hash)), script("importmap", "", inScript({ imports })),
 		script("module", "", START), "</head>", shell.match(/<body>[\s\S]*<\/body>/)[0], "</html>",
 	];
 	save(`${app.model.name.replace(/[^\w.-]+/g, "-")}-explorer.html`, "text/html", html.join("\n"));
-	announce(isWhole ? "Saved with every head." : "Saved with what has been viewed; the rest is too large.");
+	announce(isWhole ? "Saved with every number of this pass." : "Saved with what has been viewed; the rest is too large.");
 }

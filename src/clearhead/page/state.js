@@ -2,11 +2,13 @@
 
 const DEFAULTS = {
 	view: "attention", text: null, target: null, more: "", at: "", head: "", q: "", k: "", stage: "softmax", cell: "",
-	off: "", mute: "", scope: "head", mass: "90", step: "", sort: "place", stack: "", site: "", temperature: "1",
+	off: "", mute: "", scope: "head", mass: "90", step: "", sort: "place", stack: "", site: "", swap: "", temperature: "",
 	top_k: "", top_p: "", seed: "1", tokens: "12",
 };
+const STEPS = ["view", "cell", "stage"]; // changes that Back undoes, one by one
+const TYPED = ["text", "target"]; // and these, as one
 const listeners = new Set();
-let values = read();
+let values = read(), isTyping = false;
 
 function read() {
 	const given = new URLSearchParams(location.hash.slice(1));
@@ -24,21 +26,28 @@ export function address(changes) {
 	return `#${new URLSearchParams(stated)}`;
 }
 
+const merged = (changes) => ({
+	...values, ...Object.fromEntries(Object.entries(changes).map(([key, value]) => [key, value === null ? null : String(value)])),
+});
+
 // A derivation is closed when something else is selected, unless it is named too.
 export function select(given) {
 	const before = values, changes = { cell: "", ...given };
 	const to = address(changes);
-	values = {
-		...values,
-		...Object.fromEntries(Object.entries(changes).map(
-			([key, value]) => [key, value === null ? null : String(value)],
-		)),
-	};
+	values = merged(changes);
 	const changed = Object.keys(values).filter((key) => values[key] !== before[key]);
 	if (!changed.length) return;
-	const isStep = changed.includes("view") || changed.includes("cell");
+	const wasTyping = isTyping;
+	isTyping = changed.some((key) => TYPED.includes(key));
+	const isStep = changed.some((key) => STEPS.includes(key)) || (isTyping && !wasTyping);
 	history[isStep ? "pushState" : "replaceState"](null, "", to);
 	notify(new Set(changed));
+}
+
+// What an open selection means, written down: nothing on screen changes.
+export function settle(changes) {
+	history.replaceState(null, "", address(changes));
+	values = merged(changes);
 }
 
 export const subscribe = (listener) => listeners.add(listener);
@@ -47,6 +56,7 @@ const notify = (changed) => listeners.forEach((listener) => listener(changed));
 addEventListener("popstate", () => {
 	const before = values;
 	values = read();
+	isTyping = false;
 	const changed = Object.keys(values).filter((key) => values[key] !== before[key]);
 	if (changed.length) notify(new Set(changed));
 });

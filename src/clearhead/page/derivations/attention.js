@@ -1,7 +1,7 @@
 // Where the numbers of attention come from: weights, scores, q, k, v, outputs of heads, and what they add.
 // A head is named at the end of a cell, "weights:5:2:decoder.0.self.1"; without a name it is the chosen one.
 
-import { h, note, num } from "../parts/dom.js";
+import { h, note, num, plural } from "../parts/dom.js";
 import { alike, app, attention, headAt, headTensors, isVisible, nameOf, site, weight, weightRow } from "../app.js";
 import { list } from "../state.js";
 import { at, dot, listing, norm, rowOf, shown, terms, total } from "./terms.js";
@@ -29,7 +29,7 @@ export async function weights(i, j, who) {
 				]),
 				keys.indexOf(j),
 			),
-			note(`The row sums to ${num(total(rowOf(T.weights, i)), 6)}. ${keys.length} of ${n} keys are visible.`),
+			note(`The row sums to ${num(total(rowOf(T.weights, i)), 6)}. ${keys.length} of ${plural(n, "key")} ${keys.length === 1 ? "is" : "are"} visible.`),
 		],
 	};
 }
@@ -103,7 +103,7 @@ export async function product(i, j, who) {
 		title: ["Dot product of ", shown(one.stack, i), " and ", shown(one.keys, j)],
 		formula: "q_i · k_j = ∑_c q_{ic} k_{jc}", say: [" = the sum of the products below"], captured: value,
 		again: one.similarity === "scaled_dot" && !one.biased ? at(T.scores, i, j) / scale : value,
-		more: [pairTerms(q, k, i, j, name), note("Scaled, it is the score.")],
+		more: [pairTerms(q, k, i, j, name), note("Multiplied by the scale, it is the score.")],
 	};
 }
 
@@ -135,16 +135,17 @@ const projection = (letter) => async (i, c, who) => {
 		const z = dot(x, rowOf(W, e)) + (b ? b[e] : 0);
 		return isRelu ? Math.max(0, z) : z;
 	});
-	const notes = [];
+	const notes = [], isNormed = one.query_key_norm && letter !== "v";
+	const isTurned = one.rotary && letter !== "v" && !off.includes("positions");
 	let ready = raw;
-	if (one.query_key_norm && letter !== "v") {
+	if (isNormed) {
 		const gamma = (await weight(`${one.weights}.norm_${letter}.weight`)).data;
 		const size = Math.sqrt(dot(raw, raw) / d + app.model.config.norm_epsilon);
 		ready = raw.map((value, e) => (gamma[e] * value) / size);
 		notes.push(`Normed: ${num(raw[c])} × ${num(gamma[c])} / ${num(size)} = ${num(ready[c])}.`);
 	}
 	let again = ready[c];
-	if (one.rotary && letter !== "v" && !off.includes("positions")) {
+	if (isTurned) {
 		const half = d / 2, pair = c % half, angle = i * one.frequencies[pair], u = ready[pair], w = ready[pair + half];
 		again = c < half ? u * Math.cos(angle) - w * Math.sin(angle) : w * Math.cos(angle) + u * Math.sin(angle);
 		notes.push(
@@ -152,12 +153,17 @@ const projection = (letter) => async (i, c, who) => {
 				`radians: ${c < half ? `${num(u)} cos − ${num(w)} sin` : `${num(w)} cos + ${num(u)} sin`} = ${num(again)}.`,
 		);
 	}
-	if (notes.length) notes.push(`Before that: row ${c} of W_${letter} times x: ${num(raw[c])}.`);
-	const z = `x_i W_${letter}${b ? ` + b_${letter}` : ""}`;
+	const z = `x_i W_${letter}${b ? ` + b_${letter}` : ""}`, plain = isRelu ? `relu ( ${z} )` : z;
+	const whole = isNormed ? `norm ( ${plain} )` : plain, how = [isNormed ? "normed" : "", isTurned ? `rotated to position ${i}` : ""];
+	const row = terms(["x", h("span", { class: letter }, `W_${letter}`)], x, rowOf(W, c), cell);
 	return {
-		title, formula: `${letter}_i = ${isRelu ? `relu ( ${z} )` : z}`,
-		say: [notes.length ? ` = rotated or normed ${num(raw[c])}` : " = x · w", b ? ` + ${num(b[c])}` : ""], captured,
-		again, more: [notes.map(note), terms(["x", h("span", { class: letter }, `W_${letter}`)], x, rowOf(W, c), cell)],
+		title, formula: `${letter}_i = ${isTurned ? `R_i ( ${whole} )` : whole}`,
+		say: notes.length ? [`: ${num(raw[c])}, ${how.filter(Boolean).join(" and ")}, gives it`] : [" = x · w", b ? ` + ${num(b[c])}` : ""],
+		captured, again,
+		more: [
+			notes.map((one) => note(one)),
+			notes.length ? note(`Before that, ${num(raw[c])} = x times row ${c} of W_${letter}${b ? `, + ${num(b[c])}` : ""}:`) : null, row,
+		],
 	};
 };
 export const [q, k, v] = ["q", "k", "v"].map(projection);

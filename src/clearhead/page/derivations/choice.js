@@ -2,8 +2,7 @@
 // A cell may name another pass at its end: "p:5:17:base", "p:5:17:step3", "p:0:2:word4" (see `passOf`).
 
 import { count, note, num, percent, visible } from "../parts/dom.js";
-import { app, choice, passOf, reading, site, stackOf, tokens, topStack, weight, weightRow } from "../app.js";
-import { state } from "../state.js";
+import { app, choice, passOf, reading, rule, site, stackOf, temperatureOf, tokens, topStack, weight, weightRow } from "../app.js";
 import { at, dot, listing, rowOf, shown, terms, total } from "./terms.js";
 import { gelu, normed } from "./stream.js";
 
@@ -120,16 +119,20 @@ export async function p(i, id, which) {
 	const captured = found.find((one) => one.id === id)?.p;
 	return share({ title: "Probability of ", i, id, which, captured, f: "P_t = {exp z_t} / {∑_{all} exp z}" });
 }
+export const calibrated = (id) => share({
+	title: "Calibrated: ", i: 0, id, captured: app.pass.calibrated[id].p, temperature: app.pass.temperature,
+	f: "{exp ( z_t ÷ T )} / {∑_{all} exp ( z ÷ T )}",
+});
 export async function heated(i, id) {
-	const temperature = Number(state().temperature) || 1, captured = await entry(i, id, "heated");
+	const temperature = (temperatureOf("next") || 1), captured = await entry(i, id, "heated");
 	return share({ title: "With temperature: ", i, id, captured, temperature, f: "{exp ( z_t ÷ T )} / {∑_{all} exp ( z ÷ T )}" });
 }
 
 // Which tokens top-k and top-p keep: of equals the smaller ids.
 function keeper(Z) {
-	const temperature = Number(state().temperature), order = [...Z.keys()].sort((a, b) => Z[b] - Z[a] || a - b);
+	const temperature = temperatureOf("next"), order = [...Z.keys()].sort((a, b) => Z[b] - Z[a] || a - b);
 	if (!temperature) return new Set(order.slice(0, 1));
-	const some = order.slice(0, Number(state().top_k) || Z.length), p = Number(state().top_p) || 1;
+	const some = order.slice(0, rule("top_k", Z.length)), p = rule("top_p", 1);
 	if (p >= 1) return new Set(some);
 	const inside = new Set(some), { e, sum } = shares(Z, temperature, (id) => inside.has(id));
 	let held = 0;
@@ -138,7 +141,7 @@ function keeper(Z) {
 export async function final(i, id) {
 	const kept = keeper(await logits(i)), captured = await entry(i, id, "final");
 	return share({
-		title: "To be drawn: ", i, id, captured, temperature: Number(state().temperature) || 1,
+		title: "To be drawn: ", i, id, captured, temperature: (temperatureOf("next") || 1),
 		isKept: (t) => kept.has(t), f: "{exp ( z_t ÷ T )} / {∑_{kept} exp ( z ÷ T )}",
 	});
 }
@@ -146,10 +149,10 @@ export async function final(i, id) {
 // The drawn number, and the token on whose stretch of the cumulative bar it falls.
 export async function drawn(i) {
 	const found = await choice(i), Z = await logits(i), kept = keeper(Z), own = found.rows.find(({ id }) => id === found.chosen);
-	const { e, sum } = shares(Z, Number(state().temperature), (id) => kept.has(id)), names = await named(i);
+	const { e, sum } = shares(Z, temperatureOf("next"), (id) => kept.has(id)), names = await named(i);
 	const start = total(e.slice(0, found.chosen)) / sum, end = start + e[found.chosen] / sum;
 	return {
-		title: [`The number drawn for seed ${state().seed || 1} at step ${i}`], captured: found.drawn,
+		title: [`The number drawn for seed ${rule("seed", 1)} at step ${i}`], captured: found.drawn,
 		formula: 'u = {hash ( "seed:step" )} / {2^{53}}',
 		say: [` falls between `, start, " and ", end, `, the stretch of ${names(found.chosen)}`],
 		more: [
@@ -176,6 +179,25 @@ export async function mass(i) {
 		title: ["Probability of all tokens shown"], formula: "∑_{shown} P_t", text: percent(found.shown_mass),
 		say: [" = the sum below"], captured: found.shown_mass, again: total(found.rows.map(({ id }) => P[id])),
 		more: listing(["", "P"], found.rows.map(({ id, text }) => [visible(text), [P[id], `p:${i}:${id}`]])),
+	};
+}
+
+// The loss of the true next token, and the mean over a text (N33).
+export async function loss(i, id) {
+	const row = (await reading("loss")).tokens[i], P = await probabilities(i), p = P[id];
+	return {
+		title: [`Loss of the true next token ${visible(row.text)}`, ...after(i)], formula: "− ln P_t",
+		say: [" nats = −ln ", [p, `p:${i}:${id}`]], captured: row.id === id ? row.loss : NaN, again: -Math.log(p),
+		more: note("0 if the model was certain of it; ln of the vocabulary's size if it had no idea."),
+	};
+}
+export async function losses() {
+	const { tokens: rows, mean } = await reading("loss");
+	return {
+		title: ["Loss of this text"], formula: "− {1} / {N} ∑_i ln P ( t_{i + 1} )",
+		say: [" nats = ", total(rows.map((row) => row.loss)), ` / ${rows.length}`], captured: mean,
+		again: total(rows.map((row) => row.loss)) / rows.length,
+		more: listing(["true next", "−ln p"], rows.map((row) => [visible(row.text), [row.loss, `loss:${row.position}:${row.id}`]])),
 	};
 }
 

@@ -11,7 +11,7 @@ const furthest = ({ place, captured, fast }, names, said) => ({
 	more: note(`At [${place.join(", ")}] of the result, ${names[0]} and ${names[1]}; everywhere else they are closer.`),
 });
 export const difference = () => furthest(
-	app.pass.furthest, ["captured", "by the fast path"], "Largest difference of the captured and the fast pass",
+	app.pass.furthest, ["recorded", "in the normal run"], "Largest difference between the recorded and the normal run",
 );
 export async function apart(step) {
 	const { furthest: most } = (await generated()).steps[step];
@@ -49,7 +49,7 @@ const measured = (title, value, rows) => ({
 });
 export function seconds(kind) {
 	const ms = app.pass.seconds[kind] * 1000;
-	return measured(`Time of the ${kind} pass`, ms, [[kind, ms]]);
+	return measured(`Time of the ${kind === "fast" ? "normal" : "recorded"} run`, ms, [[kind, ms]]);
 }
 
 export async function cache(step) {

@@ -2,7 +2,8 @@
 
 import { chip, figure, h, num } from "./dom.js";
 import { select, state } from "../state.js";
-import { app, attention, head, keyToken, query, tokens } from "../app.js";
+import { isSaved } from "../api.js";
+import { app, attention, head, isAllowed, keyToken, query, temperatureOf, tokens } from "../app.js";
 
 // A list: options are values, or pairs of a value and its text.
 export const picker = (label, key, options, now, go) => h(
@@ -25,19 +26,37 @@ export const buttons = (label, key, options, now, go, said) => h(
 );
 export const bar = (label, ...inside) => h("div", { class: "panel bar", role: "group", "aria-label": label }, inside);
 
-// The rules of sampling that a view offers.
+// The rules of sampling that a view offers. What is not allowed stays in its field, marked, and changes nothing.
 const RULES = {
-	tokens: ["tokens", { min: 1, max: 128 }], temperature: ["temperature", { min: 0, max: 100, step: 0.1 }],
-	top_k: ["top-k", { min: 1, placeholder: "all" }],
-	top_p: ["top-p", { min: 0.01, max: 1, step: 0.05, placeholder: "1" }], seed: ["seed", { min: 0 }],
+	tokens: ["tokens", "a whole number from 1 to 128", { max: 128 }], temperature: ["temperature", "a number from 0 to 100", {}],
+	top_k: ["top-k", "a whole number from 1, or nothing for all", { placeholder: "all" }],
+	top_p: ["top-p", "a number above 0, at most 1, or nothing for 1", { step: 0.05, placeholder: "1" }],
+	seed: ["seed", "a whole number from 0", {}],
 };
-export const rules = (keys, ...more) => bar("Rules", keys.map((key) => h(
-	"label", {}, RULES[key][0],
-	h("input", {
-		type: "number", key: `rule ${key}`, value: state()[key],
-		onchange: (event) => select({ [key]: event.target.value, step: "" }), ...RULES[key][1],
-	}),
-)), more);
+const OPTIONAL = ["temperature", "top_k", "top_p"];
+export function rules(view, keys, ...more) {
+	const said = h("span", { class: "wrong", role: "alert" });
+	const set = (key, field) => {
+		const isFine = isAllowed(key, field.value) || (OPTIONAL.includes(key) && field.value.trim() === "");
+		field.setAttribute("aria-invalid", String(!isFine));
+		said.textContent = isFine ? "" : `${RULES[key][0]} must be ${RULES[key][1]}.`;
+		if (isFine) select({ [key]: field.value, step: "" });
+	};
+	const field = (key, value) => h("input", {
+		type: "number", key: `rule ${key}`, value, min: 0, step: "any", disabled: isSaved,
+		onchange: (event) => set(key, event.target), ...RULES[key][2],
+	});
+	const given = (key) => (isAllowed(key, state()[key]) ? state()[key] : "");
+	const temperature = () => h(
+		"label", {}, "temperature",
+		h("input", {
+			type: "range", key: "slide temperature", min: 0, max: 3, step: 0.1, value: String(temperatureOf(view)), disabled: isSaved,
+			"aria-label": "temperature", oninput: (event) => set("temperature", event.target),
+		}),
+		field("temperature", String(temperatureOf(view))),
+	);
+	return bar("Rules", keys.map((key) => (key === "temperature" ? temperature() : h("label", {}, RULES[key][0], field(key, given(key))))), more, said);
+}
 
 export const headButtons = (heads, now, go, ...first) => buttons(
 	"Head", "head", [...first, ...heads.map((number) => [number])], now, go, "Head ",
@@ -76,6 +95,10 @@ export const placeChooser = (stack, i, ...first) => bar(
 
 // The promise of the page, with its number.
 export const proof = () => h(
-	"span", { class: "proof", "data-difference": String(app.pass.difference) }, "captured = fast within ",
-	figure(app.pass.difference, "difference", num(app.pass.difference, 2)),
+	"span",
+	{
+		class: "proof", "data-difference": String(app.pass.difference),
+		title: "The pass whose numbers are shown, and the model's normal run without recording, give the same logits.",
+	},
+	"✓ equals the normal run (difference ", figure(app.pass.difference, "difference", num(app.pass.difference, 2)), ")",
 );

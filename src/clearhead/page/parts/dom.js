@@ -65,6 +65,8 @@ export function num(value, digits = 4) {
 	const text = size >= 1e5 || size < 1e-4 ? value.toExponential(Math.max(0, digits - 2)) : value.toPrecision(digits);
 	return text.replace("e+", "e").replaceAll("-", "−");
 }
+// A text by characters, as the service counts them: one outside the basic plane, such as an emoji, is one.
+export const slice = (text, start, end) => [...text].slice(start, end).join("");
 export const percent = (share) => (
 	share >= 0.0995
 		? `${(share * 100).toFixed(1)} %`
@@ -74,6 +76,7 @@ export const percent = (share) => (
 		? "0 %"
 		: "< 0.1 %"
 );
+export const plural = (value, one, many = `${one}s`) => `${count(value)} ${value === 1 ? one : many}`;
 export const count = (value) => value.toLocaleString("en");
 export function bytes(value) {
 	const unit = value >= 1 << 20 ? [1 << 20, "MiB"] : value >= 1024 ? [1024, "KiB"] : [1, "bytes"];
@@ -113,9 +116,10 @@ export function spell(token, longest = 24) {
 }
 
 export const chip = (token, properties = {}, ...more) => {
-	const kinds = ["special", "partial", "added"].filter((kind) => token[kind]).join(" ");
+	const kinds = ["special", "partial", "added", "unknown"].filter((kind) => token[kind]).join(" ");
+	const title = `token ${token.id}${token.unknown ? ", the unknown token: the vocabulary lacks this word" : ""}`;
 	return h(
-		properties.onclick ? "button" : "span", { ...properties, class: `chip ${kinds}`, title: `token ${token.id}` },
+		properties.onclick ? "button" : "span", { ...properties, class: `chip ${kinds}`, title },
 		h("bdi", {}, spell(token)), ...more,
 	);
 };
@@ -139,8 +143,14 @@ export const track = (share, kind = "") => h(
 );
 
 export const facts = (lines) => h("dl", { class: "facts" }, lines.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+// A drawing of so many pixels at normal text size; it grows with the text.
 export const chart = (width, height, label, ...parts) => svg(
-	"svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, width, role: "group", "aria-label": label }, parts,
+	"svg",
+	{
+		class: "chart", viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label,
+		style: { width: `${width / 16}rem`, "--natural": `${width}px` },
+	},
+	parts,
 );
 export const empty = (text) => h("p", { class: "empty" }, text);
 export const note = (...parts) => h("p", { class: "note" }, ...parts);

@@ -5,6 +5,8 @@ import { h, num, spell, visible } from "./dom.js";
 import { colourer, inkOn, property, scaleFor } from "./colour.js";
 
 const LABEL = 96; // the widest label, in CSS pixels at normal text size
+const LEAST = 11; // the smallest text, in CSS pixels at any size
+const FOLDED = 64; // numbers of a strip that is folded into lines, so that they can be read
 const rem = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
 
 // A number in a field: four or five characters.
@@ -26,22 +28,31 @@ export function picture(values, rows, columns, scale, isHidden) {
 	return canvas;
 }
 
-function legend(scale, hasHidden) {
+function legend(scale, hidden) {
 	const low = scale.kind === "weights" ? 0 : -scale.largest;
 	const ramp = Float32Array.from({ length: 256 }, (_, i) => low + ((scale.largest - low) * i) / 255);
 	return h(
 		"span", { class: "legend" }, num(low, 3), picture(ramp, 1, 256, scale), num(scale.largest, 3),
-		hasHidden ? [h("i", { class: "hatch" }), "hidden by the mask"] : null,
+		hidden ? [h("i", { class: "hatch" }), hidden] : null,
 	);
 }
 
+// Draws every matrix of a part of the page for the room that it has there.
+export function fitAll(root) {
+	const all = [...root.querySelectorAll("canvas")].filter((canvas) => canvas.fit);
+	const rooms = all.map((canvas) => canvas.parentElement.clientWidth);
+	all.forEach((canvas, i) => { if (rooms[i]) canvas.fit(rooms[i]); });
+}
+// The height that a matrix may have, so that its panel fits the screen.
+const tallOf = (id) => document.getElementById(id).offsetHeight;
+const roomBelow = () => Math.max(240, innerHeight - tallOf("frame") - tallOf("changed") - 184 * rem());
+
 export function matrix(options) {
 	const {
-		values, rows, columns, rowTokens, columnTokens, title, isHidden, onselect, name, wide = 720, tall = 620,
-		small = false, bare = false,
+		values, rowTokens, columnTokens, title, isHidden, onselect, name, wide = 960, tall = 760, small = false, bare = false,
 	} = options;
-	const scale = options.scale || scaleFor(values, "signed", isHidden), unit = rem(), font = Math.round(12 * unit);
-	let { selected } = options;
+	const scale = options.scale || scaleFor(values, "signed", isHidden), colour = colourer(scale);
+	let { rows, columns, selected } = options;
 	const canvas = h(
 		"canvas",
 		{
@@ -51,82 +62,109 @@ export function matrix(options) {
 	);
 	const readout = h("output", { class: "readout", "aria-live": "off" });
 	const context = canvas.getContext("2d");
-	context.font = `${font}px ${property("--mono")}`;
-	const widest = (tokens, n) => (tokens ? Math.min(
-		LABEL * unit,
-		Math.max(...Array.from({ length: Math.min(n, 64) }, (_, i) => context.measureText(nameOf(tokens, i)).width)) + 8,
-	) : 22 * unit);
-	const roomW = (wide * unit) / columns, roomH = (tall * unit) / rows;
-	const cell = Math.min(Math.max(2, Math.min(roomW, roomH)), (small ? 22 : 44) * unit);
-	const cellW = Math.min(bare ? 40 * unit : cell, roomW);
-	const cellH = bare ? (columns > 16 ? 22 : 30) * unit : Math.min(cell, roomH);
-	const showRows = !bare && cellH >= font * 0.9, showColumns = cellW >= font * 0.9 || !columnTokens;
-	const left = bare || small && !showRows ? 2 : showRows ? widest(rowTokens, rows) : 14 * unit;
-	const top = bare || small && !showColumns ? 2 : columnTokens && showColumns ? widest(columnTokens, columns) : 16 * unit;
-	const wideAll = cellW * columns, tallAll = cellH * rows, ratio = Math.min(3, devicePixelRatio || 1);
-	const width = Math.ceil(left + wideAll + 2), height = Math.ceil(top + tallAll + 2);
-	const image = picture(values, rows, columns, scale, isHidden), colour = colourer(scale);
-	canvas.width = width * ratio;
-	canvas.height = height * ratio;
-	canvas.style.width = `${width}px`;
-	canvas.style.aspectRatio = `${width} / ${height}`;
+	let g = null, image = picture(values, rows, columns, scale, isHidden); // g: the geometry on screen
 
-	const inside = ([i, j]) => i >= 0 && j >= 0 && i < rows && j < columns;
+	function measure(room) {
+		const unit = rem(), mono = property("--mono");
+		if (bare && !options.isPlain) fold(room, unit);
+		const most = { w: Math.min(wide * unit, room), h: Math.min(tall * unit, roomBelow() * (options.share || (small ? 0.62 : 1))) };
+		context.font = `${12 * unit}px ${mono}`;
+		const widest = (tokens, n) => (tokens ? Math.min(
+			LABEL * unit,
+			Math.max(...Array.from({ length: Math.min(n, 64) }, (_, i) => context.measureText(nameOf(tokens, i)).width)) + 10,
+		) : 26 * unit);
+		const side = bare ? 2 : widest(rowTokens, rows), head = bare ? 2 : columnTokens ? widest(columnTokens, columns) : 18 * unit;
+		const largest = (small ? 24 : 52) * unit, fits = Math.min((most.w - side - 4) / columns, bare ? 44 * unit : largest);
+		const cellW = columnTokens ? Math.max(1, Math.min(fits, Math.max(2, (most.h - head) / rows))) : Math.max(0.5, fits);
+		const cellH = bare ? (rows > 1 || columns <= 16 ? 22 : 20) * unit : Math.min(
+			columnTokens ? cellW : Math.max(cellW, 24 * unit), Math.max(1, (most.h - head) / rows), largest,
+		);
+		const hasRows = !bare && cellH >= LEAST, hasColumns = cellW >= LEAST || !columnTokens;
+		const left = bare || (small && !hasRows) ? 2 : hasRows ? side : 14 * unit;
+		const top = bare || (small && !hasColumns) ? 2 : hasColumns ? head : 16 * unit;
+		const digits = Math.min(13 * unit, (cellW - 2) / 3.02);
+		return {
+			unit, mono, cellW, cellH, left, top, hasRows, hasColumns, wideAll: cellW * columns, tallAll: cellH * rows,
+			rowFont: Math.max(LEAST, Math.min(12 * unit, cellH)), columnFont: Math.max(LEAST, Math.min(12 * unit, cellW)),
+			digits: digits >= LEAST && cellH >= digits + 3 ? digits : 0,
+		};
+	}
+	// A short vector is folded into lines of 32, 16 or 8 numbers, as many as can be read side by side.
+	function fold(room, unit) {
+		const at = selected[0] * columns + selected[1];
+		const fits = [64, 32, 16, 8].find((line) => (room - 4) / line >= 35.3);
+		columns = values.length <= FOLDED && fits ? Math.min(values.length, fits) : values.length;
+		rows = Math.ceil(values.length / columns);
+		selected = selected[1] < 0 ? [-1, -1] : [Math.floor(at / columns), at % columns];
+		image = picture(values, rows, columns, scale, isHidden);
+	}
+	canvas.fit = (room) => {
+		g = measure(room);
+		const ratio = Math.min(3, devicePixelRatio || 1), width = Math.ceil(g.left + g.wideAll + 2), height = Math.ceil(g.top + g.tallAll + 2);
+		Object.assign(g, { ratio, width, height });
+		canvas.width = width * ratio;
+		canvas.height = height * ratio;
+		canvas.style.width = `${width}px`;
+		canvas.style.aspectRatio = `${width} / ${height}`;
+		draw();
+	};
+
+	const inside = ([i, j]) => i >= 0 && j >= 0 && i < rows && j < columns && i * columns + j < values.length;
 	function draw() {
-		context.setTransform(ratio, 0, 0, ratio, 0, 0);
-		context.clearRect(0, 0, width, height);
+		context.setTransform(g.ratio, 0, 0, g.ratio, 0, 0);
+		context.clearRect(0, 0, g.width, g.height);
 		if (isHidden) hatch();
-		context.imageSmoothingEnabled = cellW < 1 || cellH < 1;
-		context.drawImage(image, left, top, wideAll, tallAll);
-		if (cellW > 8 && cellH > 8) lines();
-		if (cellW >= 34 * unit && cellH >= 16 * unit) numbers();
+		context.imageSmoothingEnabled = g.cellW < 1 || g.cellH < 1;
+		context.drawImage(image, g.left, g.top, g.wideAll, g.tallAll);
+		if (g.cellW > 8 && g.cellH > 8) lines();
+		if (g.digits) numbers();
 		if (!bare) labels();
 		band();
 	}
 	function hatch() {
 		context.save();
 		context.beginPath();
-		context.rect(left, top, wideAll, tallAll);
+		context.rect(g.left, g.top, g.wideAll, g.tallAll);
 		context.clip();
 		context.fillStyle = property("--field");
-		context.fillRect(left, top, wideAll, tallAll);
+		context.fillRect(g.left, g.top, g.wideAll, g.tallAll);
 		context.strokeStyle = property("--hatch");
 		context.beginPath();
-		for (let x = left - tallAll; x < width; x += 6) {
-			context.moveTo(x, top + tallAll);
-			context.lineTo(x + tallAll, top);
+		for (let x = g.left - g.tallAll; x < g.width; x += 6) {
+			context.moveTo(x, g.top + g.tallAll);
+			context.lineTo(x + g.tallAll, g.top);
 		}
 		context.stroke();
 		context.restore();
 	}
 	function lines() {
 		context.fillStyle = property("--card");
-		for (let j = 0; j <= columns; j++) context.fillRect(left + j * cellW - 0.5, top, 1, tallAll);
-		for (let i = 0; i <= rows; i++) context.fillRect(left, top + i * cellH - 0.5, wideAll, 1);
+		for (let j = 0; j <= columns; j++) context.fillRect(g.left + j * g.cellW - 0.5, g.top, 1, g.tallAll);
+		for (let i = 0; i <= rows; i++) context.fillRect(g.left, g.top + i * g.cellH - 0.5, g.wideAll, 1);
 	}
 	function numbers() {
-		context.font = `${Math.round(Math.min(11.5 * unit, cellW * 0.27))}px ${property("--mono")}`;
+		context.font = `${g.digits}px ${g.mono}`;
 		context.textAlign = "center";
 		context.textBaseline = "middle";
-		for (let i = 0; i < rows; i++) for (let j = 0; j < columns; j++) {
-			const at = i * columns + j;
+		for (let at = 0; at < values.length; at++) {
 			if (isHidden?.(at)) continue;
 			context.fillStyle = inkOn(colour(values[at]));
-			context.fillText(short(values[at]), left + (j + 0.5) * cellW, top + (i + 0.5) * cellH);
+			context.fillText(short(values[at]), g.left + ((at % columns) + 0.5) * g.cellW, g.top + (Math.floor(at / columns) + 0.5) * g.cellH);
 		}
 	}
 	function labels() {
-		context.font = `${font}px ${property("--mono")}`;
 		context.textBaseline = "middle";
-		const ink = property("--ink");
-		if (showRows) {
+		const ink = property("--ink"), { left, top, cellW, cellH } = g;
+		if (g.hasRows) {
+			context.font = `${g.rowFont}px ${g.mono}`;
 			context.textAlign = "right";
 			for (let i = 0; i < rows; i++) {
-				context.fillStyle = i === selected[0] ? property("--q") : ink;
+				context.fillStyle = i === selected[0] ? property(options.rowColour || "--q") : ink;
 				context.fillText(truncated(nameOf(rowTokens, i), left - 8), left - 6, top + (i + 0.5) * cellH);
 			}
 		}
-		if (columnTokens && showColumns) {
+		context.font = `${g.columnFont}px ${g.mono}`;
+		if (columnTokens && g.hasColumns) {
 			context.textAlign = "left";
 			for (let j = 0; j < columns; j++) {
 				context.save();
@@ -136,11 +174,12 @@ export function matrix(options) {
 				context.fillText(truncated(nameOf(columnTokens, j), top - 8), 0, 0);
 				context.restore();
 			}
-		} else if (!columnTokens && !(small && !showColumns)) {
+		} else if (!columnTokens) {
+			context.font = `${LEAST * g.unit}px ${g.mono}`;
 			context.textAlign = "center";
 			context.fillStyle = property("--soft");
-			const every = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512].find((step) => step * cellW >= 26 * unit) || 1024;
-			for (let j = 0; j < columns; j += every) context.fillText(String(j), left + (j + 0.5) * cellW, top - 8);
+			const every = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512].find((step) => step * cellW >= 30 * g.unit) || 1024;
+			for (let j = 0; j < columns; j += every) context.fillText(String(j), left + (j + 0.5) * cellW, top - 8 * g.unit);
 		}
 	}
 	function truncated(text, room) {
@@ -149,11 +188,11 @@ export function matrix(options) {
 		return letters.join("");
 	}
 	function band() {
-		const [i, j] = selected;
+		const [i, j] = selected, { left, top, cellW, cellH } = g;
 		context.lineWidth = 1.5;
 		const frame = (name, ...box) => { context.strokeStyle = property(name); context.strokeRect(...box); };
-		if (i >= 0 && i < rows) frame(options.rowColour || "--q", left, top + i * cellH, wideAll, Math.max(2, cellH));
-		if (j >= 0 && j < columns && columnTokens) frame("--k", left + j * cellW, top, Math.max(2, cellW), tallAll);
+		if (!bare && i >= 0 && i < rows) frame(options.rowColour || "--q", left, top + i * cellH, g.wideAll, Math.max(2, cellH));
+		if (j >= 0 && j < columns && columnTokens) frame("--k", left + j * cellW, top, Math.max(2, cellW), g.tallAll);
 		context.lineWidth = 2.5;
 		if (inside(selected)) frame("--ink", left + j * cellW, top + i * cellH, Math.max(3, cellW), Math.max(3, cellH));
 	}
@@ -165,19 +204,21 @@ export function matrix(options) {
 	}
 	function where(event) {
 		const box = canvas.getBoundingClientRect();
-		const x = ((event.clientX - box.left) * width) / box.width - left;
-		const y = ((event.clientY - box.top) * height) / box.height - top;
-		return [Math.floor(y / cellH), Math.floor(x / cellW)];
+		const x = ((event.clientX - box.left) * g.width) / box.width - g.left;
+		const y = ((event.clientY - box.top) * g.height) / box.height - g.top;
+		return [Math.floor(y / g.cellH), Math.floor(x / g.cellW)];
 	}
 	function choose(i, j, derive) {
 		selected = [i, j];
 		draw();
 		read(i, j);
-		onselect(i, j, derive);
+		if (bare) onselect(i * columns + j);
+		else onselect(i, j, derive);
 	}
 	canvas.addEventListener("pointermove", (event) => {
 		const at = where(event);
-		read(...(inside(at) ? at : selected));
+		if (bare) canvas.title = inside(at) ? `${at[0] * columns + at[1]}: ${num(values[at[0] * columns + at[1]])}` : "";
+		else read(...(inside(at) ? at : selected));
 	});
 	canvas.addEventListener("pointerleave", () => read(...selected));
 	canvas.addEventListener("click", (event) => {
@@ -191,23 +232,24 @@ export function matrix(options) {
 		}[event.key];
 		if (!step) return;
 		event.preventDefault();
-		const to = (axis, most) => Math.max(0, Math.min(most - 1, Math.max(0, selected[axis]) + step[axis]));
-		choose(to(0, rows), to(1, columns), event.key === "Enter");
+		const within = (value, most) => Math.max(0, Math.min(most - 1, value)), [i, j] = selected.map((one) => Math.max(0, one));
+		if (bare) { // along the vector, from line to line
+			const at = within((i + step[0]) * columns + j + step[1], values.length);
+			choose(Math.floor(at / columns), at % columns, true);
+		} else choose(within(i + step[0], rows), within(j + step[1], columns), event.key === "Enter");
 	});
-	draw();
 	if (bare) return canvas;
 	read(...selected);
 	const element = h(
-		"figure", { class: "matrix", "data-name": name || title },
+		"figure", { class: small ? "matrix small" : "matrix", "data-name": name || title },
 		h("figcaption", {}, h("b", { class: options.tone }, title), `${rows} × ${columns}`),
-		canvas, options.plain ? null : readout, legend(scale, Boolean(isHidden)),
+		h("div", { class: "room" }, canvas), options.plain ? null : readout, legend(scale, isHidden && (options.hiddenLabel || "hidden by the mask")),
 	);
 	element.drawing = { values, rows, columns, rowTokens, columnTokens, scale, isHidden, title, image };
 	return element;
 }
 
-// One vector as a bare strip of fields; every step along it derives a number.
-export const strip = (values, { name, colour = "--rule", onselect, chosen = -1, ...rest }) => matrix({
-	values, rows: 1, columns: values.length, title: name, rowColour: colour, selected: [0, chosen], wide: 680,
-	bare: true, onselect: (_, c) => onselect(c), ...rest,
-});
+// One vector as a strip of fields; every step along it derives a number.
+export const strip = (values, { name, onselect, chosen = -1, ...rest }) => h("div", { class: "room" }, matrix({
+	values, rows: 1, columns: values.length, title: name, selected: [0, chosen], bare: true, onselect, ...rest,
+}));

@@ -3,27 +3,28 @@
 import { empty, h, note, num, spell, svg, visible } from "./dom.js";
 import { colourer, css, inkOn, property } from "./colour.js";
 
-export function panel({ title, note: said, body, rows, python, drawing, key }) {
-	const section = h("section", { class: "panel", "data-panel": key || title, "aria-label": visible(title) });
-	const name = (key || title).toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
+export function panel({ title, note: said, body, rows, python, drawing, key, first }) {
+	const plain = [title].flat().map((part) => (part instanceof Node ? part.textContent : part)).join("");
+	const section = h("section", { class: "panel", "data-panel": key || plain, "aria-label": visible(plain) });
+	const name = (key || plain).toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
 	const toSVG = () => {
 		const own = drawing ? drawing() : section.querySelector(".matrix")?.drawing || section.querySelector("svg.chart");
-		return own instanceof SVGElement ? standalone(own) : own ? matrixSVG(own) : tableSVG(title, rows());
+		return own instanceof SVGElement ? standalone(own) : own ? matrixSVG(own) : tableSVG(plain, rows());
 	};
 	const out = { svg: toSVG, csv: () => csv(rows()), python: () => (python ? python() : null) };
 	const item = (label, extension, type, content) => h(
-		"button", { onclick: async () => save(`${name}.${extension}`, type, await content()) }, label,
+		"button", { onclick: async () => { closeMenus(); save(`${name}.${extension}`, type, await content()); } }, label,
 	);
 	const menu = h(
 		"details", { class: "menu" },
-		h("summary", { "aria-label": `Export ${visible(title)}`, key: `export ${name}` }, "Export"),
+		h("summary", { "aria-label": `Export ${visible(plain)}`, key: `export ${name}` }, "Export"),
 		h(
 			"div", {}, item("SVG", "svg", "image/svg+xml", out.svg), item("PNG", "png", "image/png", () => toPNG(out.svg())),
 			item("CSV", "csv", "text/csv", out.csv), python ? item("Python", "py", "text/x-python", out.python) : null,
 		),
 	);
 	section.append(
-		h("header", {}, h("div", {}, h("h2", {}, title), said ? note(said) : null), menu),
+		...(first ? [first] : []), h("header", {}, h("div", {}, h("h2", {}, title), said ? note(said) : null), menu),
 		...[body].flat(Infinity).filter(Boolean),
 	);
 	section.exports = out;
@@ -131,6 +132,13 @@ export async function toPNG(markup) {
 	const canvas = h("canvas", { width: image.width * 2, height: image.height * 2 });
 	canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
 	return new Promise((done) => canvas.toBlob(done, "image/png"));
+}
+
+// Closes export menus, except the one that contains an element; says whether one was open.
+export function closeMenus(except) {
+	const open = [...document.querySelectorAll("details.menu[open]")].filter((menu) => !(except && menu.contains(except)));
+	open.forEach((menu) => { menu.open = false; });
+	return open.length > 0;
 }
 
 // What a view shows when it does not apply to this model.

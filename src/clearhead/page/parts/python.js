@@ -1,7 +1,7 @@
 // Python that makes the same pass, and then prints what a panel shows.
 
-import { app, isWhatIf, topStack } from "../app.js";
-import { state } from "../state.js";
+import { app, isWhatIf, rule, temperatureOf, topStack } from "../app.js";
+import { list } from "../state.js";
 
 export const escape = (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`;
 export const quote = (text) => JSON.stringify(text).replace(/[\u007f-\uffff]/g, escape);
@@ -42,21 +42,28 @@ export function pythonSite(name, at, ...rest) {
 	return pythonPass(tensor, ...(rest.length ? rest : ["print(X)"]));
 }
 
-const stated = (keys) => keys.filter((key) => state()[key] !== "");
-const rules = (keys) => stated(keys).map((key) => `${key}=${Number(state()[key])}`).join(", ");
+const RULES = ["temperature", "top_k", "top_p", "seed"];
+const rules = (view, keys) => keys.map((key) => [key, key === "temperature" ? temperatureOf(view) : rule(key, key === "seed" ? 1 : undefined)])
+	.filter(([, value]) => value !== undefined).map(([key, value]) => `${key}=${value}`).join(", ");
 
 export const pythonChoice = (position) => pythonPass(
 	"from clearhead.config.decoding import DecodingConfig",
 	"from clearhead.decoding.sampling import draw, narrow, number", "",
-	`settings = DecodingConfig(${rules(["temperature", "top_k", "top_p"])})`,
-	`drawn = torch.tensor([number(${Number(state().seed)}, ${position})], dtype=torch.double)`,
+	`settings = DecodingConfig(${rules("next", RULES.slice(0, 3))})`,
+	`drawn = torch.tensor([number(${rule("seed", 1)}, ${position})], dtype=torch.double)`,
 	`Z = trace["logits"][:, ${position}]`,
 	"print(draw(narrow(Z, settings), drawn) if settings.temperature else Z.argmax(-1))",
 );
 
-export const pythonGeneration = () => [
+export const pythonGeneration = () => (isWhatIf() ? [
+	"import clearhead", "from clearhead.config.decoding import DecodingConfig",
+	"from clearhead.inspection.cache_comparison import compare_cache", "from clearhead.inspection.passes import Inspector", "",
+	`model = clearhead.load(${quote(app.model.folder)})`, `settings = DecodingConfig(max_tokens=${rule("tokens", 12)}, ${rules("generation", RULES)})`,
+	`found = compare_cache(Inspector(model.bundle), ${quote(app.pass.question.text)}, settings, ${quoted("off")}, ${quoted("mute")})`,
+	"print([step.token.text for step in found.steps])", "",
+] : [
 	"import clearhead", "", `model = clearhead.load(${quote(app.model.folder)})`,
-	`generated = model.generate(${quote(app.pass.question.text)}, beam=1, max_tokens=${Number(state().tokens)}, ` +
-		`${rules(["temperature", "top_k", "top_p", "seed"])})`,
+	`generated = model.generate(${quote(app.pass.question.text)}, chat=False, beam=1, max_tokens=${rule("tokens", 12)}, ${rules("generation", RULES)})`,
 	"print(generated.tokens, generated.logprobs)", "",
-].join("\n");
+]).join("\n");
+const quoted = (key) => `[${list(key).map(quote).join(", ")}]`;

@@ -7,9 +7,10 @@ import { panel } from "../parts/panel.js";
 import { weightsMatrix } from "../parts/attention_matrix.js";
 import { pythonPass, quote } from "../parts/python.js";
 import {
-	app, attention, head, headName, headTensors, hidesSome, isVisible, keyToken, query, tokens, toggle, weight,
+	app, attention, head, headName, headTensors, hidesSome, isVisible, keyToken, look, query, tokens, toggle, weight,
 } from "../app.js";
 import { chooser } from "../parts/controls.js";
+import { isSaved } from "../api.js";
 import { list, select, state } from "../state.js";
 
 export const title = "Attention";
@@ -27,6 +28,7 @@ function stages() {
 
 export async function draw() {
 	const T = await headTensors();
+	look(T.weights);
 	const names = stages();
 	const now = names.find(({ name }) => name === state().stage) || names.find(({ name }) => name === "softmax");
 	return [chooser(), pairPanel(T), await stagePanel(T, now, names), switches()];
@@ -44,15 +46,18 @@ function pairPanel(T) {
 		rows: () => [["score", S], ["weight", A]],
 	});
 	const q = Array.from(line(T.q, i)), k = Array.from(line(T.k, j)), products = q.map((value, c) => value * k[c]);
-	const both = scaleFor([...q, ...k], "signed");
+	const both = scaleFor([...q, ...k], "signed"), sum = products.reduce((a, b) => a + b, 0);
 	const row = (label, values, cell, options) => [
 		h("span", {}, label), strip(values, { scale: both, onselect: (c) => select({ cell: cell(c) }), ...options }),
 	];
 	const of = (tone, token) => [h("b", { class: tone }, tone), " of ", h("span", { class: "chip" }, h("bdi", {}, spell(token, 14)))];
-	const arrow = (text) => h("span", { class: "note" }, text);
+	const step = (...parts) => h("span", {}, parts.flatMap((part) => [part, " "]));
 	return panel({
-		title: "One query meets one key", key: "pair",
-		note: `How much ${spell(tokens(one.stack)[i])} looks at ${spell(tokens(one.keys)[j])} in head ${headName()}.`,
+		title: [
+			"How much ", h("b", { class: "q" }, spell(tokens(one.stack)[i])), " looks at ",
+			h("b", { class: "k" }, spell(tokens(one.keys)[j])),
+		],
+		key: "pair",
 		rows: () => [
 			["dimension", "q", "k", "product"], ...q.map((value, c) => [c, value, k[c], products[c]]), ["score", "", "", S],
 			["weight", "", "", A],
@@ -61,19 +66,23 @@ function pairPanel(T) {
 		body: [
 			h(
 				"div", { class: "strips" },
-				row(of("q", tokens(one.stack)[i]), q, (c) => `q:${i}:${c}`, { name: "query", colour: "--q", key: "strip q" }),
-				row(of("k", tokens(one.keys)[j]), k, (c) => `k:${j}:${c}`, { name: "key", colour: "--k", key: "strip k" }),
+				row(of("q", tokens(one.stack)[i]), q, (c) => `q:${i}:${c}`, { name: "query", key: "strip q" }),
+				row(of("k", tokens(one.keys)[j]), k, (c) => `k:${j}:${c}`, { name: "key", key: "strip k" }),
 				row(["q ∘ k"], products, () => `product:${i}:${j}`, { scale: scaleFor(products, "signed"), name: "products", key: "strip product" }),
 			),
 			h(
 				"p", { class: "equation", "data-name": "pair" },
 				isDot ? [
-					arrow("Σ ="), figure(products.reduce((a, b) => a + b, 0), `product:${i}:${j}`), arrow("×"),
-					figure(scale, "scale"), arrow(one.biased ? "+ bias =" : "="),
-				] : arrow(`${one.similarity} =`),
-				figure(S, `scores:${i}:${j}`),
-				arrow(isVisible(one, i, j) ? "→ softmax over the row →" : "hidden by the mask: weight"),
-				h("b", { class: "o", "data-name": "weight" }, figure(A, `weights:${i}:${j}`)),
+					step("q · k =", figure(sum, `product:${i}:${j}`)),
+					step(
+						"score =", figure(sum, `product:${i}:${j}`), "×", figure(scale, "scale"), one.biased ? "+ bias =" : "=",
+						figure(S, `scores:${i}:${j}`),
+					),
+				] : step(`score, by ${one.similarity} similarity =`, figure(S, `scores:${i}:${j}`)),
+				step(
+					isVisible(one, i, j) ? "weight, by softmax over the row =" : "hidden by the mask: weight =",
+					h("b", { class: "o", "data-name": "weight" }, figure(A, `weights:${i}:${j}`)),
+				),
 			),
 		],
 	});
@@ -81,15 +90,15 @@ function pairPanel(T) {
 
 const FORMULAS = {
 	qkv: "Q = X W_q , K = X W_k , V = X W_v", dot: "Q K^T", scores: "S = {Q K^T} / √{d_k}",
-	mask: 'S_{ij} → −∞ "where i may not look at j"', softmax: "A = softmax ( S )", values: "H = A V",
+	mask: 'S_{ij} → −∞ "if i may not look at j"', softmax: "A = softmax ( S )", values: "H = A V",
 	output: 'out = H W_o "(this head\'s part)"',
 };
 const NOTES = {
-	qkv: "Each token's input x becomes a query, a key and a value.",
+	qkv: "Each token's input x becomes a query, a key and a value: three products with three matrices.",
 	dot: "Every query meets every key: one matrix product for all tokens at once.",
 	scores: "Divided by √d_k, so that wide heads do not saturate the softmax; positions that act as a " +
 		"bias are added here.",
-	mask: "Where a token may not look, the score becomes −∞ before the softmax.",
+	mask: "The score of a hidden key becomes −∞ before the softmax.",
 	softmax: "exp, then divided by the row's sum: every row sums to 1, and a hidden key gets exactly 0.",
 	values: "Each token takes the average of the values, by its weights.",
 	output: "The head's output through its columns of W_o: what it adds to the stream. The sublayer adds " +
@@ -130,7 +139,8 @@ const three = (found) => (found.className === "flow" ? [...found.children] : [fo
 
 // What a stage is made from, small, and then the stage itself.
 function withOperands(name, names, T, part) {
-	const small = { wide: 240, tall: 300, small: true, plain: true }, now = drawn(name, T, { part });
+	const share = ["dot", "values"].includes(name) ? 0.36 : 0.62, now = drawn(name, T, { part }); // one above the other
+	const small = { wide: 300, tall: 300, small: true, plain: true, share };
 	const has = (stage) => names.some((one) => one.name === stage);
 	const [Q, K, V] = width(T.q) ? three(drawn("qkv", T, small)) : [];
 	const operands = {
@@ -187,14 +197,13 @@ async function stagePanel(T, now, names) {
 	);
 	const stepper = h(
 		"div", { class: "stages", role: "group", "aria-label": "Stages" },
-		step("stage back", "Stage before", "‹", index - 1),
+		step("stage back", "Stage before", "‹", index - 1), step("stage on", "Next stage", "›", index + 1),
 		names.map(({ name, label }, at) => h(
 			"button", { key: `stage ${name}`, "aria-current": at === index ? "step" : null, onclick: () => go(at) }, label,
 		)),
-		step("stage on", "Next stage", "›", index + 1),
 	);
 	const isAll = now.name === "all";
-	const small = { part, wide: 230, tall: 230, small: true, plain: true };
+	const small = { part, wide: 320, tall: 230, small: true, plain: true };
 	const body = isAll ? h(
 		"div", { class: "flow" }, names.slice(0, -1).flatMap(({ name }) => three(drawn(name, T, small))),
 	) : withOperands(now.name, names, T, part);
@@ -214,31 +223,34 @@ async function stagePanel(T, now, names) {
 			: isAll
 			? "Rows are queries, columns keys; in Q, K, V, H and H W_o columns are dimensions."
 			: NOTES[now.name],
-		rows, drawing: () => own, python: () => pythonStage(now.name),
-		body: [stepper, isAll ? null : formula(FORMULAS[now.name]), body],
+		rows, drawing: () => own, python: () => pythonStage(now.name), first: stepper,
+		body: [isAll ? null : formula(FORMULAS[now.name]), body],
 	});
 }
 
 const SWITCHES = [
 	[
 		"projections", "No projections",
-		"x·x in place of q·k in every self-attention; each head keeps its own V. Rotary positions, " +
-			"which rotate q and k, are removed with them (N10).",
+		"self-attention compares x with x; each head keeps its own V. Rotary positions, which rotate q and k, are removed too (N10).",
 	],
-	["scaling", "No scaling", "scores stay q·k (N12)."], ["mask", "No mask", "every token sees the future too (N15)."],
-	["positions", "No positions", "nothing encodes where a token is: sets map to sets (N7, N14)."],
+	["scaling", "No scaling", "scores are not divided by √d_k (N12)."], ["mask", "No mask", "every token sees the future too (N15)."],
+	["positions", "No positions", "nothing encodes where a token is; swap two words under Embeddings to see it (N7, N14)."],
 ];
 function switches() {
 	const missing = app.model.parts.missing, off = list("off");
 	return h(
 		"section", { class: "panel", "aria-label": "What if" }, h("h2", {}, "What if …"),
-		note("The whole model runs again without a part, with the same weights. The page says so until you switch it back on."),
+		note("The whole model runs again without a part, with the same weights. The bar below says what changes, until you restore it."),
+		h("p", { class: "row" }, h(
+			"button", { key: "mute", "aria-pressed": String(list("mute").includes(headName())), disabled: isSaved, onclick: () => toggle("mute", headName()) },
+			`Mute head ${headName()}`,
+		)),
 		h(
 			"div", { class: "grid", style: { "margin-top": "0.6rem" } },
 			SWITCHES.map(([part, label, why]) => h(
 				"label", { class: "switch" },
 				h("input", {
-					type: "checkbox", key: `switch ${part}`, checked: off.includes(part), disabled: part in missing,
+					type: "checkbox", key: `switch ${part}`, checked: off.includes(part), disabled: part in missing || isSaved,
 					onchange: () => toggle("off", part),
 				}),
 				h("b", {}, label), h("span", { class: "note" }, missing[part] || why),

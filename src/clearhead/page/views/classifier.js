@@ -3,7 +3,7 @@
 import { cells, chip, empty, figure, h, num, table, track, visible } from "../parts/dom.js";
 import { scaleFor } from "../parts/colour.js";
 import { strip } from "../parts/matrix.js";
-import { absent, panel } from "../parts/panel.js";
+import { panel } from "../parts/panel.js";
 import { pythonPass, pythonSite } from "../parts/python.js";
 import { app, reading, site, tokens, topStack } from "../app.js";
 import { proof } from "../parts/controls.js";
@@ -11,32 +11,32 @@ import { select, state } from "../state.js";
 
 export const title = "Classifier";
 export const alone = true;
+export const missing = () => (app.model.head === "classifier" ? null : `This model has the head '${app.model.head}': it has no ` +
+	"classes. Open a classifier, such as one trained on builtin:reviews, to see how it decides.");
 
 export async function draw() {
-	if (app.model.head !== "classifier") return absent(
-		title,
-		`This model has the head '${app.model.head}': it has no classes. Open a classifier, such as ` +
-			"one trained on builtin:reviews, to see how it decides.",
-	);
 	const [pooled, logits, left] = await Promise.all([site("head.pooled"), site("logits"), reading("without")]);
 	return [classPanel(logits), poolPanel(pooled), wordsPanel(left)];
 }
 
 function classPanel(logits) {
 	const classes = app.pass.prediction, best = classes.reduce((a, b) => (b.p > a.p ? b : a));
+	const { calibrated, temperature } = app.pass, isCalibrated = temperature !== 1;
+	const sure = (one) => (isCalibrated ? [figure(calibrated[one.id].p, `calibrated:${one.id}`)] : []);
 	const line = (one) => cells(
 		[
-			visible(one.text), figure(logits.data[one.id], `logit:0:${one.id}`), figure(one.p, `p:0:${one.id}`),
+			visible(one.text), figure(logits.data[one.id], `logit:0:${one.id}`), figure(one.p, `p:0:${one.id}`), ...sure(one),
 			track(one.p, one === best ? "o" : "q"),
 		],
 		{ class: one === best ? "on" : null },
 	);
 	return panel({
 		title: `The model predicts: ${visible(best.text)}`, key: "classes",
+		note: isCalibrated ? "Calibrated: the softmax of the logits divided by a temperature that was fitted on the validation data, as classify reports it." : null,
 		python: () => pythonPass('print(trace["logits"][0].softmax(-1))'),
 		rows: () => [["class", "logit", "probability"], ...classes.map((one) => [one.text, logits.data[one.id], one.p])],
 		body: [
-			h("div", { class: "bar" }, proof()), table(["class", "logit", "softmax", ""], classes.map(line), "classes"),
+			h("div", { class: "bar" }, proof()), table(["class", "logit", "softmax", ...(isCalibrated ? ["calibrated"] : []), ""], classes.map(line), "classes"),
 		],
 	});
 }
@@ -56,7 +56,7 @@ function poolPanel(pooled) {
 		body: [
 			h("div", { class: "chips" }, list.map((token, i) => chip(token, { style: { opacity: isUsed(i) ? "1" : "0.45" } }))),
 			h("p", {}, strip(Array.from(pooled.data), {
-				scale: scaleFor(pooled.data, "signed"), name: "pooled vector", colour: "--o", key: "strip pooled", chosen,
+				scale: scaleFor(pooled.data, "signed"), name: "pooled vector", key: "strip pooled", chosen,
 				onselect: (c) => select({ cell: `pooled:${c}` }),
 			})),
 		],
@@ -72,7 +72,7 @@ function wordsPanel(left) {
 		return cells([
 			h("bdi", {}, visible(one.word).slice(0, 40)), figure(one.p[best], `p:0:${best}:word${k}`),
 			figure(effects[k], `effect:${k}:${best}`), track(Math.abs(effects[k]) / most, effects[k] < 0 ? "k" : "q"),
-			winner === best ? "" : `becomes ${visible(left.labels[winner])}`,
+			winner === best ? "" : `the class becomes ${visible(left.labels[winner])}`,
 		]);
 	};
 	return panel({
@@ -87,7 +87,7 @@ function wordsPanel(left) {
 		note: [
 			`The probability of ${name} is `, figure(left.whole[best], `p:0:${best}`, num(left.whole[best], 3)),
 			". The model reads the text again without each word; the effect is what the word contributed. " +
-			`Orange: the text is more ${name} without it.`,
+			`Orange: without this word, class ${name} is likelier.`,
 		],
 		body: left.words.length ? table(
 			["without", `p(${name})`, "effect", "", ""], left.words.map(line), "words",

@@ -1,13 +1,16 @@
 // Embeddings: each token's vector, its position's, its neighbours, and all of them in two dimensions (N2, N4, N7).
 
-import { cells, chart, chip, figure, h, num, percent, spell, svg, table, track } from "../parts/dom.js";
+import { cells, chart, chip, figure, h, note, num, percent, spell, svg, table, track, visible } from "../parts/dom.js";
 import { scaleFor } from "../parts/colour.js";
 import { matrix, strip } from "../parts/matrix.js";
 import { panel } from "../parts/panel.js";
 import { pythonPass, pythonSite } from "../parts/python.js";
-import { app, chosenStack, place, reading, site, stackOf, tokens } from "../app.js";
+import {
+	app, chosenStack, place, reading, site, stackOf, SWAPS, swapPass, swappedText, tokens, topStack, wordsOf,
+} from "../app.js";
 import { picker, placeChooser, stackPicker } from "../parts/controls.js";
-import { select, state } from "../state.js";
+import { isSaved } from "../api.js";
+import { list, select, state } from "../state.js";
 
 export const title = "Embeddings";
 export const alone = true;
@@ -21,7 +24,7 @@ export async function draw() {
 		site(`${stack}.embeddings.out`), reading("neighbours", { stack, id }), reading("projection", { site: chosen[0] }),
 	]);
 	return [
-		placeChooser(stack, i, stackPicker(stack)), vectorPanel(stack, i, E, P, X),
+		placeChooser(stack, i, stackPicker(stack)), vectorPanel(stack, i, E, P, X), await swapPanel(),
 		h("div", { class: "pair" }, nearPanel(stack, tokens(stack)[i], near), flatPanel(stack, i, flat, chosen, offered)),
 		tablePanel(stack, i, E),
 	];
@@ -36,10 +39,10 @@ const line = (X, i) => Array.from(X.data.subarray(i * X.shape[1], (i + 1) * X.sh
 
 function vectorPanel(stack, i, E, P, X) {
 	const rows = [
-		["token", "tokens", line(E, i), "--q", (c) => `e:${i}:${c}:${stack}`],
+		["token", "tokens", line(E, i), (c) => `e:${i}:${c}:${stack}`],
 		...(P ? [
-			["position", "positions", line(P, i), "--k", (c) => `position:${i}:${c}:${stack}`],
-			["sum", "out", line(X, i), "--o", (c) => `stream:${i}:${c}:${stack}.embeddings.out`],
+			["position", "positions", line(P, i), (c) => `position:${i}:${c}:${stack}`],
+			["sum", "out", line(X, i), (c) => `stream:${i}:${c}:${stack}.embeddings.out`],
 		] : []),
 	];
 	const scale = scaleFor(rows.flatMap(([, , x]) => x), "signed"), norm = (x) => Math.sqrt(x.reduce((a, b) => a + b * b, 0));
@@ -54,11 +57,47 @@ function vectorPanel(stack, i, E, P, X) {
 				`${stackOf(stack).embedding_norm ? ", normed" : ""}.`
 			: `A row of the embedding table, ${E.shape[1]} numbers wide. Positions ` +
 				`(${stackOf(stack).positions}) enter inside attention, not here.`,
-		body: h("div", { class: "strips" }, rows.flatMap(([name, key, x, colour, cell]) => [
+		body: h("div", { class: "strips" }, rows.flatMap(([name, key, x, cell]) => [
 			h("span", {}, h("b", {}, name), " norm ", figure(norm(x), `norm:${i}:${stack}.embeddings.${key}`, num(norm(x), 3))),
-			strip(x, { scale, name, colour, key: `strip ${name}`, onselect: (c) => select({ cell: cell(c) }) }),
+			strip(x, { scale, name, key: `strip ${name}`, onselect: (c) => select({ cell: cell(c) }) }),
 		])),
 	});
+}
+
+// Two words change places: what the model says then, and what it says if nothing encodes where a word is (N7, N14).
+async function swapPanel() {
+	const words = wordsOf(app.pass.question.text), last = words.length - 1, other = swappedText(), given = list("swap").map(Number);
+	const [a, b] = other === null ? [Math.max(0, last - 2), Math.max(1, last - 1)] : given, choose = (chosen) => select({ swap: chosen.join(",") });
+	const options = words.map(([word], k) => [k, `${k} ${[...word].slice(0, 16).join("")}`]);
+	const bar = words.length < 2 ? note("Type a text with two words.") : h(
+		"div", { class: "bar" }, picker("Word", "swap one", options, a, (k) => choose([Number(k), b])),
+		picker("and", "swap other", options, b, (k) => choose([a, Number(k)])),
+		h("button", { key: "swap", "aria-pressed": String(other !== null), disabled: isSaved, onclick: () => choose(other === null ? [a, b] : []) }, "Swap them"),
+	);
+	const lines = [];
+	if (other !== null && app.model.head !== "none") for (const [v, [name, off]] of SWAPS.entries()) {
+		if (off.every((part) => !(part in app.model.parts.missing))) lines.push([name, await likeliest(2 * v), await likeliest(2 * v + 1)]);
+	}
+	const said = ({ best, end, number, own }) => (own !== null ? h("bdi", {}, visible(own)) : h(
+		"span", { class: "row" }, app.model.head === "classifier" ? h("b", {}, visible(best.text)) : chip(best),
+		figure(best.p, `p:${end}:${best.id}:swap${number}`),
+	));
+	const isSame = (x, y) => (x.own !== null ? x.own === y.own : x.best.id === y.best.id && Math.abs(x.best.p - y.best.p) < 1e-5);
+	return panel({
+		title: "Swap two words: what positions are for", key: "swap",
+		rows: () => [["", "as written", "p", "swapped", "p"], ...lines.map(([name, x, y]) => [name, x.own ?? x.best.text, x.best.p, y.own ?? y.best.text, y.best.p])],
+		note: "Attention by itself sees a set of words. Their order comes from positions, and in a decoder from the mask: without both, " +
+			"swapping two words changes nothing.",
+		body: [bar, lines.length ? [
+			h("p", { class: "note" }, h("bdi", {}, visible(other))),
+			table(["", "as written", "swapped", ""], lines.map(([name, x, y]) => cells([name, said(x), said(y), isSame(x, y) ? "the same" : "different"])), "swapped"),
+		] : null],
+	});
+}
+async function likeliest(number) {
+	const { prediction, tokens: some, own_target: own, change } = await swapPass(number);
+	const end = app.model.head === "classifier" ? 0 : some[topStack()].length - 1;
+	return { best: prediction.reduce((a, b) => (b.p > a.p ? b : a)), end, number, own: change?.own_after ?? own };
 }
 
 function nearPanel(stack, token, near) {
@@ -96,7 +135,7 @@ function flatPanel(stack, chosen, { points, share }, [name, label], offered) {
 		const side = x > width * 0.75 ? { x: x - 7, "text-anchor": "end" } : { x: x + 7 };
 		return [
 			svg("circle", { cx: x, cy: y, r: isOn ? 6 : 3.5, fill: isOn ? "var(--o)" : "var(--q)" }),
-			many && !isOn ? null : svg("text", { ...side, y: y + 4, class: "mono", "font-size": 11 }, spell(list[i], 12)),
+			many && !isOn ? null : svg("text", { ...side, y: y + 4, class: "mono", "font-size": 12 }, spell(list[i], 12)),
 		];
 	});
 	const hold = (k) => figure(share[k] || 0, `variance:${k}:${name}`, percent(share[k] || 0));

@@ -1,30 +1,81 @@
 // Generation: token by token, with the cache and without it (N38, N40).
 
-import { bytes, cells, chart, chip, count, figure, h, note, num, svg, table, track } from "../parts/dom.js";
-import { absent, panel } from "../parts/panel.js";
+import { bytes, cells, chart, chip, count, figure, h, note, num, plural, svg, table, track } from "../parts/dom.js";
+import { panel } from "../parts/panel.js";
+import { matrix } from "../parts/matrix.js";
+import { scaleFor } from "../parts/colour.js";
 import { pythonGeneration } from "../parts/python.js";
-import { app, generated, isWhatIf } from "../app.js";
+import { app, attention, generated, generatedPass, head, sites, temperatureOf } from "../app.js";
 import { rules } from "../parts/controls.js";
 import { scoresOf } from "../derivations/costs.js";
-import { select, state } from "../state.js";
+import { list, select, state } from "../state.js";
 
 export const title = "Generation";
 export const alone = true;
 
+export const missing = () => (app.model.head === "language" && app.model.shape !== "encoder" ? null
+	: "This model generates no text. Open a language model or a translator to see it generate token by token.");
+
 export async function draw() {
-	if (app.model.head !== "language" || app.model.shape === "encoder") return absent(
-		title,
-		"This model generates no text. Open a language model or a translator to see it generate token by token.",
-	);
 	const found = await generated(), last = found.steps.length - 1;
 	const step = Math.max(0, Math.min(last, state().step === "" ? last : Math.trunc(state().step) || 0));
 	return [
-		rules(
-			["tokens", "temperature", "top_k", "top_p", "seed"],
-			isWhatIf() ? h("b", {}, "The original model generates: what-ifs do not apply here.") : null,
-		),
-		scrubPanel(found, step), h("div", { class: "pair" }, cellsPanel(found, step), costPanel(found, step)),
+		rules("generation", ["tokens", "temperature", "top_k", "top_p", "seed"]),
+		scrubPanel(found, step), await cachePanel(found, step),
+		h("div", { class: "pair" }, cellsPanel(found, step), costPanel(found, step)),
 	];
+}
+
+// The keys and values that one head of the cache keeps: a row a token, and a new one at every step.
+async function cachePanel(found, step) {
+	const selfs = app.model.attentions.filter(({ stack, kind }) => stack === "decoder" && kind === "self");
+	const one = selfs.find(({ block }) => block === attention().block) || selfs[0], at = Math.min(head(), one.heads.length - 1);
+	const pass = await generatedPass(found.steps.length - 1), kept = found.steps[step].read, first = kept - found.steps[step].computed;
+	const name = one.reads[at], both = await sites([`${one.name}.k`, `${one.name}.v`], name, pass);
+	const drawn = (letter, X) => matrix({
+		values: X.data, rows: X.shape[0], columns: X.shape[1], rowTokens: pass.tokens.decoder, title: letter.toUpperCase(),
+		name: `cache ${letter}`, key: `cache ${letter}`, tone: letter, rowColour: `--${letter}`, selected: [kept - 1, -1],
+		scale: scaleFor(X.data, "signed"), isHidden: (place) => place >= kept * X.shape[1], hiddenText: "not yet computed",
+		hiddenLabel: "not yet computed", wide: 460, tall: 420, plain: true, onselect: () => {},
+	});
+	const added = plural(kept - first, "row is", "rows are");
+	return panel({
+		title: "K and V in the cache", key: "cache", python: pythonGeneration,
+		rows: () => [
+			["token", ...Array.from({ length: one.d_k }, (_, c) => `k ${c}`)],
+			...pass.tokens.decoder.slice(0, kept).map((token, i) => [token.text, ...both[`${one.name}.k`].data.subarray(i * one.d_k, (i + 1) * one.d_k)]),
+		],
+		note: `Head ${one.heads[at]} of ${one.name}, after step ${step + 1}: ${added} new, ` +
+			`${first ? `${count(first)} kept from before and never computed again.` : "the prompt's, computed at once."}`,
+		body: h("div", { class: "flow two" }, drawn("k", both[`${one.name}.k`]), drawn("v", both[`${one.name}.v`])),
+	});
+}
+
+// Steps on by itself, until the last one.
+let playing = null;
+function play(step, last) {
+	if (playing) { pause(); select({ step }); return; }
+	const go = (to) => {
+		if (to > last || state().view !== "generation") { pause(); return; }
+		playing = setTimeout(() => go(to + 1), 900);
+		select({ step: to });
+	};
+	go(step >= last ? 0 : step + 1);
+}
+function pause() {
+	clearTimeout(playing);
+	playing = null;
+	document.querySelector('[data-key="play"]')?.replaceChildren("▶ Play");
+}
+
+// Where the translation of the Target box was found by another search than this one, the page says so.
+function otherSearch({ steps }) {
+	const own = app.pass.change?.own_after ?? app.pass.own_target;
+	if (app.model.shape !== "encoder-decoder" || own === null || steps.at(-1).read < steps.length) return null;
+	const letters = (text) => text.replace(/[\s·]/g, ""), here = letters(steps.filter(({ token }) => !token.special).map(({ token }) => token.text).join(""));
+	if (here === letters(own)) return null;
+	const how = temperatureOf("generation") ? "Drawn at random" : "Token by token, always the likeliest";
+	return ` ${how}; the translation shown in the Target box was found by beam search, which follows several beginnings, so the two may differ.`;
 }
 
 function scrubPanel(found, step) {
@@ -50,13 +101,15 @@ function scrubPanel(found, step) {
 			]),
 		],
 		python: pythonGeneration,
-		note: "Each step reads everything generated before it. A mistake stays in the text and can lead " +
-			"to others.",
+		note: [
+			"Each step reads everything generated before it. A mistake stays in the text and can lead to others.", otherSearch(found),
+		],
 		body: [
 			h(
 				"div", { class: "row" }, button("step back", "Step before", "‹", step - 1),
 				h("input", { ...slide, onchange: (event) => go(Number(event.target.value)) }),
 				button("step on", "Next step", "›", step + 1),
+				h("button", { key: "play", onclick: () => play(step, last), disabled: !last }, playing ? "❚❚ Pause" : "▶ Play"),
 				h("span", { class: "note" }, `step ${step + 1} of ${last + 1}`),
 			),
 			h("div", { class: "chips words" }, found.prompt.map((token) => h("span", { class: "word" }, chip(token))), written),
@@ -117,6 +170,7 @@ function costPanel(found, step) {
 		both("time of this step", "time", [now], ms, inMs), both("time so far", "time", past, ms, inMs),
 		["keys and values kept", [now.cache_bytes, `cache:${step}`, bytes(now.cache_bytes)], [0, null, "0 bytes"]],
 	];
+	const isMaskless = list("off").includes("mask");
 	const worst = past.reduce((a, one, k) => (one.difference > past[a].difference ? k : a), 0), apart = past[worst].difference;
 	return panel({
 		title: "With the cache, and without", python: pythonGeneration, key: "cost",
@@ -130,6 +184,7 @@ function costPanel(found, step) {
 				"Both ran just now, on this machine. Their logits differ by at most ",
 				figure(apart, `apart:${worst}`, num(apart, 2)), ".",
 			),
+			isMaskless ? note("Without the mask, earlier tokens would have to read the later ones again: what the cache keeps is out of date. The tokens are chosen without it.") : null,
 			found.steps.length > 1 ? null : note("One step only: the model ended the text immediately."),
 		],
 	});

@@ -1,15 +1,16 @@
 // Heads: every head side by side, what it does on this text, and the effect of muting it (N16, N19, N46).
 
-import { cells, chip, empty, figure, h, num, spell, table, track, visible } from "../parts/dom.js";
+import { cells, chip, empty, figure, h, num, plural, spell, table, track, visible } from "../parts/dom.js";
 import { scaleOfWeights } from "../parts/colour.js";
 import { picture } from "../parts/matrix.js";
 import { panel } from "../parts/panel.js";
 import { weightsPanel } from "../parts/attention_matrix.js";
 import { pythonPass, pythonSite } from "../parts/python.js";
 import {
-	app, attention, head, headName, isWhatIf, keyToken, place, query, reading, site, thumbnails, toggle, tokens, topStack,
+	app, attention, head, headName, isWhatIf, keyToken, look, place, query, reading, site, thumbnails, toggle, tokens, topStack,
 } from "../app.js";
 import { picker, proof } from "../parts/controls.js";
+import { isSaved } from "../api.js";
 import { list, select, state } from "../state.js";
 
 export const title = "Heads";
@@ -50,10 +51,14 @@ function thumb(one, pictures, sort, position) {
 				key: `thumb ${one.name}`,
 				"aria-pressed": String(one.name === headName()),
 				onclick: (event) => (event.altKey ? toggle("mute", one.name) : select({ at: one.attention, head: one.head, k: "" })),
-				onkeydown: (event) => { if (event.key === "m") toggle("mute", one.name); },
+				onkeydown: (event) => {
+					if (event.key !== "m") return;
+					event.preventDefault();
+					toggle("mute", one.name);
+				},
 				"data-head": one.name,
 				"aria-label": `head ${one.name}${isMuted ? ", muted" : ""}`,
-				title: "Click: select it. Alt-click or M: mute it.",
+				title: "Click to choose it, Alt-click or M to mute it",
 			},
 			canvas,
 		),
@@ -72,13 +77,13 @@ function gridPanel(rows, pictures, sort, position) {
 	)));
 	const sorts = [["place", "place"], ...Object.entries(SORTS).map(([key, [label]]) => [key, label])];
 	return panel({
-		title: `${rows.length} heads`, key: "heads",
+		title: plural(rows.length, "head"), key: "heads",
 		python: () => pythonPass(
 			"for name, A in trace.items():", '    if name.endswith("weights"):',
 			"        print(name, torch.special.entr(A[0]).sum(-1).mean(-1))",
 		),
 		note: `Rows are queries, columns keys, stronger colour means more weight. Below each: ${sort ? SORTS[sort][1] : "the entropy of its rows, in nats"}. ` +
-			"Click a head to select it; Alt-click or M mutes it.",
+			"Click a head to choose it; Alt-click or M mutes it.",
 		rows: () => [
 			["head", "entropy", "distance", "first", "previous", "largest", "effect of muting"],
 			...rows.map((one) => [one.name, one.entropy, one.distance, one.first, one.previous, one.largest, one.moved ?? ""]),
@@ -90,8 +95,16 @@ function gridPanel(rows, pictures, sort, position) {
 	});
 }
 
+// Mutes every head of a sublayer, or none if all are muted.
+function muteAll(one) {
+	const names = one.heads.map((number) => `${one.name}.${number}`), now = new Set(list("mute")), isOn = names.every((name) => now.has(name));
+	names.forEach((name) => (isOn ? now.delete(name) : now.add(name)));
+	select({ mute: [...now].join(",") });
+}
+
 async function chosenPanel(rows, position) {
 	const one = attention(), name = headName(), A = await site(`${one.name}.weights`, head());
+	look(A);
 	const facts = rows.find((row) => row.name === name), isMuted = list("mute").includes(name);
 	const line = ([key, [label, note]]) => [
 		h("dt", { title: note }, label), h("dd", {}, figure(facts[key], cell(key, name, position))),
@@ -99,20 +112,21 @@ async function chosenPanel(rows, position) {
 	return weightsPanel({
 		one, A, title: `Head ${name}`, key: "chosen head", python: () => pythonSite(`${one.name}.weights`, head()),
 		drawn: {
-			title: name, name: "head", key: "matrix head", selected: [query(), keyToken()],
+			title: "A", name: "head", key: "matrix head", selected: [query(), keyToken()],
 			onselect: (q, k, derive) => select({ q, k, cell: derive ? `weights:${q}:${k}:${name}` : "" }),
 		},
 		body: [
 			h("dl", { class: "facts" }, Object.entries(SORTS).filter(([key]) => (facts[key] ?? null) !== null).map(line)),
-			h(
-				"p", { class: "row" },
-				h(
-					"button", { key: "mute", "aria-pressed": String(isMuted), onclick: () => toggle("mute", name) },
-					isMuted ? "Unmute this head" : "Mute this head",
-				),
-				h("button", { key: "to bench", onclick: () => select({ view: "attention" }) }, "Open in the attention view"),
-			),
 		],
+		first: h(
+			"p", { class: "row" },
+			h(
+				"button", { key: "mute", "aria-pressed": String(isMuted), disabled: isSaved, onclick: () => toggle("mute", name) },
+				"Mute this head",
+			),
+			h("button", { key: "mute all", disabled: isSaved, onclick: () => muteAll(one) }, `Mute all of ${one.name}`),
+			h("button", { key: "to attention", onclick: () => select({ view: "attention" }) }, "Open in Attention"),
+		),
 	});
 }
 
@@ -129,9 +143,9 @@ function predictionPanel(was, is, position) {
 		chip(one), isOther ? shown(of(was, one.id), one.id, ":base") : null, shown(of(is, one.id), one.id, ""),
 		track(of(is, one.id) ?? 0, "o"),
 	].filter(Boolean));
-	const heads = isOther ? ["model", "what if"] : ["model"];
+	const heads = isOther ? ["original", "changed"] : ["p"];
 	return panel({
-		title: `The prediction${where}${isOther ? ", before and now" : ""}`, key: "prediction",
+		title: `The prediction${where}${isOther ? ", of the original and the changed model" : ""}`, key: "prediction",
 		python: () => pythonPass(
 			'Z = trace["logits"][0]',
 			`print((Z if Z.ndim == 1 else Z[${position}]).softmax(-1).topk(min(10, Z.shape[-1])))`,

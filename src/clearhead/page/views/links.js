@@ -1,7 +1,7 @@
 // Links: who looks at whom, as curves between tokens; and one word's weights drawn over the sentence (N20).
 
-import { chart, figure, h, num, percent, scroll, spell, svg } from "../parts/dom.js";
-import { colourer, css, inkOn } from "../parts/colour.js";
+import { chart, figure, h, num, percent, plural, scroll, spell, svg } from "../parts/dom.js";
+import { colourer, css, inkOn, scaleOfWeights } from "../parts/colour.js";
 import { panel } from "../parts/panel.js";
 import { pythonPass, pythonSite, quote } from "../parts/python.js";
 import { alike, attention, head, query, scopedWeights, tokens } from "../app.js";
@@ -35,7 +35,7 @@ export async function draw() {
 			],
 			python: pythonWeights,
 			note: [
-				`${kept.length} of ${links} links are drawn; the rest carry `, figure(dropped, "dropped", percent(dropped)),
+				`${kept.length} of ${plural(links, "link")} ${kept.length === 1 ? "is" : "are"} drawn; the rest carry `, figure(dropped, "dropped", percent(dropped)),
 				" of the weight. Queries on the left, keys on the right. Choose a word above to see its links alone.",
 			],
 			body: [
@@ -49,9 +49,10 @@ export async function draw() {
 	];
 }
 
+const longest = (list) => Math.max(9, ...list.map((token) => [...spell(token, 20)].length));
 function curves(kept, chosen) {
 	const one = attention(), left = tokens(one.stack), right = tokens(one.keys), most = Math.max(left.length, right.length);
-	const step = Math.max(12, Math.min(26, 620 / most)), width = 640, from = 200, to = 440, isOnly = state().q !== "";
+	const step = Math.max(12, Math.min(26, 620 / most)), from = 24 + 7.9 * longest(left), to = from + 260, width = to + 24 + 7.9 * longest(right), isOnly = state().q !== "";
 	const y = (k, count) => (24 + (k + 0.5) * step + ((most - count) * step) / 2).toFixed(1);
 	const lines = kept.map(({ i, j, weight }) => {
 		const [a, b] = [y(i, left.length), y(j, right.length)], isOn = i === chosen || !isOnly;
@@ -59,7 +60,7 @@ function curves(kept, chosen) {
 		return svg("path", {
 			d: `M${from} ${a}C${from + 90} ${a} ${to - 90} ${b} ${to} ${b}`, fill: "none",
 			stroke: isOn ? "var(--q)" : "var(--hatch)", "stroke-width": (0.5 + 5 * weight).toFixed(2),
-			"stroke-opacity": (least + more * weight).toFixed(3),
+			"stroke-opacity": (least + more * weight).toFixed(3), "data-link": `${i} ${j}`,
 		});
 	});
 	const names = (list, x, anchor, tone) => list.map((token, k) => svg(
@@ -68,7 +69,7 @@ function curves(kept, chosen) {
 		spell(token, 20),
 	));
 	return chart(
-		width, 48 + most * step, `${kept.length} links between ${left.length} queries and ${right.length} keys`,
+		width, 48 + most * step, `${plural(kept.length, "link")} between ${plural(left.length, "query", "queries")} and ${plural(right.length, "key")}`,
 		svg("text", { x: from - 8, y: 14, "text-anchor": "end", class: "q", "font-weight": 600 }, "queries"),
 		svg("text", { x: to + 8, y: 14, class: "k", "font-weight": 600 }, "keys"), lines,
 		names(left, from - 8, "end", (k) => (k === chosen ? "q" : "")), names(right, to + 8, "start", () => ""),
@@ -77,8 +78,8 @@ function curves(kept, chosen) {
 
 function sentencePanel({ A, name, cell }, i) {
 	const one = attention(), m = A.shape[1], row = A.data.subarray(i * m, (i + 1) * m);
-	const largest = Math.max(...row, 1e-9), isSelf = one.kind === "self", go = (q) => select({ q });
-	const paint = colourer({ kind: "weights", largest });
+	const largest = row.reduce((a, b) => Math.max(a, b), 0), isSelf = one.kind === "self", go = (q) => select({ q });
+	const paint = colourer(scaleOfWeights(A.data, m)); // of the whole head: a uniform row is pale
 	const word = (token, key, isOn, style, onclick) => h(
 		onclick ? "button" : "b", { key, "aria-pressed": onclick && String(isOn), onclick, style },
 		h("bdi", {}, spell(token)),
@@ -91,7 +92,7 @@ function sentencePanel({ A, name, cell }, i) {
 		);
 	};
 	return panel({
-		title: `What ${spell(tokens(one.stack)[i])} looks at`, key: "sentence",
+		title: ["What ", h("b", { class: "q" }, spell(tokens(one.stack)[i])), " looks at"], key: "sentence",
 		rows: () => [["key", "weight"], ...tokens(one.keys).map((token, j) => [token.text, row[j]])],
 		python: () => pythonWeights(`print(X[${i}])`),
 		note: [

@@ -1,6 +1,6 @@
 // The map: this model's own diagram, drawn from its settings; the stream's norm runs along the trunk (N21 to N32).
 
-import { chart, drawnFigure, num, scroll, svg } from "../parts/dom.js";
+import { chart, drawnFigure, num, plural, scroll, svg } from "../parts/dom.js";
 import { panel } from "../parts/panel.js";
 import { pythonPass } from "../parts/python.js";
 import { app, attention } from "../app.js";
@@ -24,7 +24,7 @@ function box(x, y, width, height, label, { to, note, tone, on } = {}) {
 	const inside = [
 		shape,
 		text(x + width / 2, y + height / 2 + (note ? -3 : 4), label, { class: tone || null, "font-weight": to ? 600 : null }),
-		note ? text(x + width / 2, y + height / 2 + 13, note, { class: "faint", "font-size": 10.5 }) : null,
+		note ? text(x + width / 2, y + height / 2 + 13, note, { class: "faint", "font-size": 11.5 }) : null,
 	];
 	if (!to) return svg("g", {}, inside);
 	const follow = (event) => { event.preventDefault(); select(to); };
@@ -46,7 +46,7 @@ function sublayer(stack, block, kind, x, y, [norm, where], longest) {
 	const post = stack.placement === "post", both = stack.placement === "both";
 	const heads = app.model.attentions.find((one) => one.name === place);
 	const note = heads
-		? `${heads.heads.length} heads of ${heads.d_k}`
+		? `${plural(heads.heads.length, "head")} of ${heads.d_k}`
 		: `${stack.d} → ${stack.d_ff} → ${stack.d}, ${FEED[stack.feedforward] || stack.feedforward}`;
 	const to = heads ? { view: "attention", at: place, head: "", k: "" } : {
 		view: "residual", at: `${stack.name}.${block}.self`, stack: stack.name,
@@ -63,7 +63,7 @@ function sublayer(stack, block, kind, x, y, [norm, where], longest) {
 		svg("rect", { x: trunk - 16 - bar, y: end - 4, width: bar, height: 8, rx: 3, fill: "var(--o)", "fill-opacity": 0.75 }),
 		drawnFigure(
 			norm, `trunk:${where}`,
-			{ x: trunk - 20 - bar, y: end + 4, "text-anchor": "end", "font-size": 10.5, class: "mono faint" }, num(norm, 3),
+			{ x: trunk - 20 - bar, y: end + 4, "text-anchor": "end", "font-size": 11.5, class: "mono faint" }, num(norm, 3),
 		),
 	];
 }
@@ -84,7 +84,7 @@ function column(stack, x, top) {
 	));
 	if (!isAdded && stack.positions !== "none") parts.push(text(
 		trunk + 80, top + 38, `${stack.positions} positions in attention`,
-		{ "text-anchor": "start", "font-size": 10.5, class: "faint" },
+		{ "text-anchor": "start", "font-size": 11.5, class: "faint" },
 	));
 	if (stack.embedding_norm) parts.push(box(trunk - NORM / 2, top + 60, NORM, 20, stack.norm));
 	const begin = top + (stack.embedding_norm ? 80 : 54), blocks = [];
@@ -97,7 +97,7 @@ function column(stack, x, top) {
 		});
 		parts.push(
 			svg("rect", { x: x + 8, y: first, width: WIDTH - 16, height: y - first - 4, rx: 12, class: "line", "stroke-dasharray": "3 4" }),
-			text(x + WIDTH - 18, first + 15, `block ${block}`, { "text-anchor": "end", "font-size": 10.5, class: "faint" }),
+			text(x + WIDTH - 18, first + 15, `block ${block}`, { "text-anchor": "end", "font-size": 11.5, class: "faint" }),
 		);
 		y += 14;
 	}
@@ -123,7 +123,7 @@ export function draw() {
 			const y = 26 + 92 + block * (3 * each + 14) + each + 30;
 			parts.push(
 				line(`M${bus} ${y}H${to.trunk - 94}`, MEMORY_LINE),
-				text(bus + 4, y - 5, "K, V", { "text-anchor": "start", "font-size": 10.5, class: "k" }),
+				text(bus + 4, y - 5, "K, V", { "text-anchor": "start", "font-size": 11.5, class: "k" }),
 			);
 		}
 		bottom += 14;
@@ -131,11 +131,11 @@ export function draw() {
 	if (model.head !== "none") {
 		const classifies = model.head === "classifier";
 		const note = classifies
-			? `${model.config.pool} pooling, ${model.labels.length} classes`
-			: `${model.config.tied ? "tied to the embeddings" : "own matrix"}, ${model.vocabulary} tokens`;
+			? `${model.config.pool} pooling, ${plural(model.labels.length, "class", "classes")}`
+			: `${model.config.tied ? "tied to the embeddings" : "own matrix"}, ${plural(model.vocabulary, "token")}`;
 		parts.push(line(`M${main.trunk} ${main.end}V${bottom + 18}`, TRUNK_LINE));
 		parts.push(box(
-			main.trunk - 106, bottom + 18, 212, 42, classifies ? "classifier head" : "language head",
+			main.trunk - 125, bottom + 18, 250, 42, classifies ? "classifier head" : "language head",
 			{ to: { view: classifies ? "classifier" : model.shape === "encoder" ? "residual" : "next" }, note, tone: "o" },
 		));
 		bottom += 62;

@@ -1,15 +1,17 @@
 // The stream of one token: what each sublayer adds to it, the feed-forward's strongest units, and what the
 // model would predict there: the logit lens (N21 to N25, N32).
 
-import { cells, chip, empty, figure, h, num, spell, table, track } from "../parts/dom.js";
+import { cells, chip, empty, figure, h, num, plural, spell, table, track } from "../parts/dom.js";
+import { scaleFor } from "../parts/colour.js";
+import { strip } from "../parts/matrix.js";
 import { panel } from "../parts/panel.js";
 import { pythonPass, pythonSite, quote } from "../parts/python.js";
-import { app, attention, chosenStack, place, reading, site, stackOf, topStack } from "../app.js";
+import { app, attention, chosenStack, place, reading, site, sites, stackOf, topStack } from "../app.js";
 import { picker, placeChooser, stackPicker } from "../parts/controls.js";
 import { streamSites } from "../derivations/stream.js";
-import { select } from "../state.js";
+import { select, state } from "../state.js";
 
-export const title = "Residual and FFN";
+export const title = "Stream";
 
 export async function draw() {
 	const stack = chosenStack(), i = place(stack), part = stackOf(stack), isTop = stack === topStack();
@@ -19,9 +21,33 @@ export async function draw() {
 		part.blocks ? site(`${where}.hidden`) : null,
 	]);
 	return [
-		placeChooser(stack, i, stackPicker(stack)), streamPanel(rows, stack, i, part),
+		placeChooser(stack, i, stackPicker(stack)), await stripsPanel(stack, i), streamPanel(rows, stack, i, part),
 		lens.length ? lensPanel(lens, i) : noLens(isTop), hidden ? unitsPanel(hidden, where, stack, i, part) : null,
 	];
+}
+
+// The stream itself, from the embedding to the top: a strip after every sublayer, in one colour scale.
+async function stripsPanel(stack, i) {
+	const names = streamSites(stack), found = await sites(names.map(([where]) => where)), d = stackOf(stack).d;
+	const rows = names.map(([where, label]) => [where, label, Array.from(found[where].data.subarray(i * d, (i + 1) * d))]);
+	const scale = scaleFor(rows.flatMap(([, , x]) => x), "signed"), [, at, c, on] = state().cell.split(":");
+	return panel({
+		title: `The stream of ${spell(app.pass.tokens[stack][i])}, sublayer by sublayer`, key: "strips",
+		python: () => pythonPass(
+			"for name, X in trace.items():", `    if name.startswith("${stack}.") and (".residual." in name or name.endswith("embeddings.out")):`,
+			`        print(name, X[0, ${i}])`,
+		),
+		rows: () => [["dimension", ...rows.map(([, label]) => label)], ...rows[0][2].map((_, e) => [e, ...rows.map(([, , x]) => x[e])])],
+		note: `${d} numbers for this token, one strip after each sublayer. Every sublayer adds to what is there: a column that keeps its colour is carried along.`,
+		body: h("div", { class: "strips" }, rows.map(([where, label, x]) => [
+			h("span", {}, label.slice(stack.length + 1)),
+			strip(x, {
+				scale, name: `stream after ${label}`, key: `strip ${where}`, isPlain: true,
+				chosen: state().cell.startsWith("stream:") && on === where && Number(at) === i ? Number(c) : -1,
+				onselect: (e) => select({ cell: `stream:${i}:${e}:${where}` }),
+			}),
+		])),
+	});
 }
 
 function streamPanel(rows, stack, i, part) {
@@ -97,7 +123,7 @@ function unitsPanel(hidden, where, stack, i, part) {
 		title: `Strongest units of ${where}`, key: "units",
 		python: () => pythonSite(`${where}.hidden`, undefined, `print(X[${i}])`),
 		rows: () => [["unit", "value"], ...order.map((c) => [c, values[c]])],
-		note: `Of ${d} units between the two matrices, ${quiet} are almost inactive (below a thousandth) for this token.`,
+		note: `Of ${plural(d, "unit")} between the two matrices, ${quiet} ${quiet === 1 ? "is" : "are"} almost inactive (below a thousandth) for this token.`,
 		body: [
 			h("div", { class: "bar" }, picker("Block", "block", [...Array(part.blocks).keys()], where.split(".")[1], go)),
 			table(["", "value", ""], order.map(line), "units"),

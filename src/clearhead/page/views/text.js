@@ -1,6 +1,6 @@
 // Text: how it is split into tokens, each with id, bytes and place (N1, N8).
 
-import { bytes, cells, chip, facts, figure, h, num, spell, table, visible } from "../parts/dom.js";
+import { bytes, cells, chip, count, facts, figure, h, num, plural, slice, spell, table, visible } from "../parts/dom.js";
 import { panel } from "../parts/panel.js";
 import { pythonPass, quote } from "../parts/python.js";
 import { app, chosenStack, topStack } from "../app.js";
@@ -20,7 +20,7 @@ function tokenPanel(stack) {
 	const name = app.model.shape === "encoder-decoder" ? (isTarget ? "Target" : "Source") : "Tokens";
 	const note = own
 		? "The model's own translation. Type another above to see how the model reads it."
-		: `${list.length} tokens. Dashed: incomplete characters; italic: tokens that frame the text.`;
+		: `${plural(list.length, "token")}. Italic: a token that frames the text; dashed: an incomplete character; underlined: unknown.`;
 	return panel({
 		title: name, note, key: `tokens ${stack}`, python: () => pythonTokens(stack),
 		rows: () => [
@@ -54,8 +54,7 @@ const isChosen = (stack, i) => stack === chosenStack() && i === chosen();
 function details() {
 	const stack = chosenStack(), token = app.pass.tokens[stack][chosen()];
 	const text = textOf(stack);
-	const before = text.slice(Math.max(0, token.start - 40), token.start);
-	const after = text.slice(token.end, token.end + 40);
+	const before = slice(text, Math.max(0, token.start - 40), token.start), after = slice(text, token.end, token.end + 40);
 	const lines = [
 		["place", String(chosen())], ["id", String(token.id)],
 		["reads", h("bdi", {}, visible(token.text).slice(0, 400) || "∅")],
@@ -64,14 +63,14 @@ function details() {
 			"in the text",
 			token.end > token.start ? [
 				`characters ${token.start} to ${token.end}: …`, h("bdi", {}, visible(before)),
-				h("b", {}, h("bdi", {}, visible(text.slice(token.start, token.end)).slice(0, 400))),
+				h("b", {}, h("bdi", {}, visible(slice(text, token.start, token.end)).slice(0, 400))),
 				h("bdi", {}, visible(after)), "…",
 			] : "not in the text: it frames the text or was appended",
 		],
 		[
 			"kind",
 			[
-				token.special ? "special token" : "ordinary token",
+				token.special ? "special token" : token.unknown ? "unknown: the vocabulary lacks it, so the model reads <unk>" : "ordinary token",
 				token.partial ? ", an incomplete character" : "", token.added ? ", appended" : "",
 			].join(""),
 		],
@@ -91,15 +90,16 @@ function passPanel() {
 	const seen = app.pass, most = app.model.limits, ms = (kind) => [1000 * seen.seconds[kind], `seconds:${kind}`];
 	const timed = (kind) => figure(...ms(kind), `${num(ms(kind)[0], 3)} ms`);
 	const lines = [
-		["largest difference of a logit, captured against fast", figure(seen.difference, "difference", num(seen.difference, 3))],
-		["fast pass", timed("fast")], ["captured pass", timed("captured")],
-		["tensors kept", [`${Object.keys(seen.sites).length} sites, `, figure(seen.bytes, "kept", bytes(seen.bytes))]],
-		["limits", `${most.tokens} tokens, ${most.characters} characters`],
+		["the model", `${app.model.shape}, ${count(app.model.weights)} weights, vocabulary of ${plural(app.model.vocabulary, "token")}`],
+		["largest difference of a logit between the recorded and the normal run", figure(seen.difference, "difference", num(seen.difference, 3))],
+		["normal run", timed("fast")], ["recorded run", timed("captured")],
+		["tensors recorded", [`${plural(Object.keys(seen.sites).length, "site")}, `, figure(seen.bytes, "kept", bytes(seen.bytes))]],
+		["limits", `${plural(most.tokens, "token")}, ${plural(most.characters, "character")}`],
 	];
 	return panel({
 		title: "This pass",
-		note: "Every number on the page comes from one captured pass. The same text also went through " +
-			"the fast path, which records nothing.",
+		note: "Every number on the page comes from one run of the model that recorded every tensor. The model also ran normally, " +
+			"recording nothing: both give the same logits.",
 		key: "pass",
 		rows: () => [
 			["what", "value"], ["difference", seen.difference], ["seconds, fast", seen.seconds.fast],

@@ -1,7 +1,7 @@
 // Translation: the encoder's attention, the decoder's, and the rectangle between them, with its alignment (N17, N29).
 
-import { cells, chart, chip, figure, h, num, scroll, spell, svg, table } from "../parts/dom.js";
-import { absent, panel } from "../parts/panel.js";
+import { cells, chart, chip, figure, h, num, plural, scroll, spell, svg, table } from "../parts/dom.js";
+import { panel } from "../parts/panel.js";
 import { weightsPanel } from "../parts/attention_matrix.js";
 import { pythonSite } from "../parts/python.js";
 import { app, attention, head, nameOf, site, stackOf, tokens } from "../app.js";
@@ -10,6 +10,8 @@ import { select, state } from "../state.js";
 
 export const title = "Translation";
 export const alone = true;
+export const missing = () => (app.model.shape === "encoder-decoder" ? null : `This model is of shape '${app.model.shape}': it has ` +
+	"no source and target. Open a translator, such as one trained on builtin:spanish, to see its cross-attention.");
 
 const find = (name) => app.model.attentions.find((one) => one.name === name);
 const isMean = () => state().scope !== "head";
@@ -17,11 +19,6 @@ const placeIn = (one) => Math.min(head(), one.heads.length - 1);
 const cell = (one, i, j) => (isMean() ? `mean:${i}:${j}:${one.name}` : `weights:${i}:${j}:${nameOf(one, placeIn(one))}`);
 
 export async function draw() {
-	if (app.model.shape !== "encoder-decoder") return absent(
-		title,
-		`This model is of shape '${app.model.shape}': it has no source and target. Open a translator, ` +
-			"such as one trained on builtin:spanish, to see its cross-attention.",
-	);
 	const b = attention().stack === "decoder" ? attention().block : 0, last = stackOf("encoder").blocks - 1;
 	const three = [`encoder.${Math.min(b, last)}.self`, `decoder.${b}.self`, `decoder.${b}.cross`].map(find), cross = three[2];
 	const all = await Promise.all(three.map((one) => site(`${one.name}.weights`, isMean() ? "mean" : placeIn(one))));
@@ -46,7 +43,7 @@ const TITLES = {
 };
 const square = (one, A) => weightsPanel({
 	one, A, title: TITLES[`${one.stack} ${one.kind}`], key: one.name,
-	note: `${isMean() ? `Mean of ${one.heads.length} heads` : `Head ${one.heads[placeIn(one)]}`} of ${one.name}. Rows are queries, columns keys.`,
+	note: `${isMean() ? `Mean of ${plural(one.heads.length, "head")}` : `Head ${one.heads[placeIn(one)]}`} of ${one.name}. Rows are queries, columns keys${one.kind === "cross" ? "; a row predicts the word after its own" : ""}.`,
 	python: () => pythonSite(`${one.name}.weights`, isMean() ? "mean" : placeIn(one)),
 	drawn: {
 		title: one.name, key: `matrix ${one.name}`,
@@ -55,9 +52,11 @@ const square = (one, A) => weightsPanel({
 	},
 });
 
-// For each target token the source token that it looks at most.
+// For each word that the model predicts, the source token that it looks at most while predicting it.
 function alignmentPanel(cross, A) {
-	const source = tokens("encoder"), target = tokens("decoder"), m = A.shape[1];
+	const source = tokens("encoder"), read = tokens("decoder"), m = A.shape[1];
+	const last = app.pass.prediction.reduce((a, b) => (b.p > a.p ? b : a));
+	const target = [...read.slice(1), last];
 	const links = target.map((_, i) => {
 		const row = A.data.subarray(i * m, (i + 1) * m), weight = row.reduce((a, b) => Math.max(a, b), 0);
 		return { i, j: row.indexOf(weight), weight };
@@ -71,30 +70,33 @@ function alignmentPanel(cross, A) {
 	const width = Math.max(right(source, xs), right(target, ys)) + 10;
 	const boxes = (list, x, y, tone) => list.map((one, i) => [
 		svg("rect", { x: x[i] - wide(one) / 2, y, width: wide(one), height: 26, rx: 6, class: "box" }),
-		svg("text", { x: x[i], y: y + 17, "text-anchor": "middle", class: `mono ${tone}` }, spell(one, 14)),
+		svg("text", { x: x[i], y: y + 17, "text-anchor": "middle", class: `mono ${tone}`, "font-size": 13 }, spell(one, 14)),
 	]);
 	const curves = links.map(({ i, j, weight }) => svg("path", {
 		d: `M${ys[i]} 134C${ys[i]} 90 ${xs[j]} 80 ${xs[j]} 36`, fill: "none", stroke: "var(--o)",
 		"stroke-width": 1 + 4 * weight, "stroke-opacity": 0.25 + 0.7 * weight,
 	}));
 	const drawing = chart(
-		width, 170, "Alignment of target and source",
+		width, 170, "Alignment of the predicted words and the source",
 		curves, boxes(source, xs, 10, "k"), boxes(target, ys, 134, "q"),
 	);
 	const line = ({ i, j, weight }) => cells([
-		chip(target[i]), chip(source[j]), figure(weight, cell(cross, i, j), num(weight, 3)),
+		chip(target[i]), chip(read[i]), chip(source[j]), figure(weight, cell(cross, i, j), num(weight, 3)),
 	]);
 	return panel({
-		title: "The alignment read off the cross-attention", key: "alignment",
+		title: "The alignment, read off the cross-attention", key: "alignment",
 		python: () => pythonSite(`${cross.name}.weights`, isMean() ? "mean" : placeIn(cross), "print(X.max(-1))"),
-		rows: () => [["target", "source", "weight"], ...links.map(({ i, j, weight }) => [target[i].text, source[j].text, weight])],
-		note: "For each target token, which the decoder reads, the source token with the largest weight: " +
-			"where it looks while it predicts the token after it.",
+		rows: () => [
+			["predicted", "after reading", "source", "weight"],
+			...links.map(({ i, j, weight }) => [target[i].text, read[i].text, source[j].text, weight]),
+		],
+		note: "Above the source, below the words that the model predicts: each is linked to the source token that gets the " +
+			"largest weight while it is predicted.",
 		body: [
 			scroll("Alignment", drawing),
 			h(
 				"details", { open: state().cell !== "" }, h("summary", {}, "As a table"),
-				table(["target, read", "source, looked at most", "weight"], links.map(line), "alignment"),
+				table(["predicted", "after reading", "looks most at", "weight"], links.map(line), "alignment"),
 			),
 		],
 	});
