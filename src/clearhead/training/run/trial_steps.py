@@ -37,7 +37,7 @@ MOST_TRIAL_STEPS = 60
 PATIENCE = 8.0  # seconds after which no further trial step is taken
 LEAST_MEASURED = 0.25  # seconds that are measured at least
 STEADY = 0.04  # as a share of the median: its uncertainty from which the trial steps are enough
-FASTER = 1.1  # times the speed of float32 from which bfloat16 is chosen
+FASTER = 1.25  # times the speed of float32 from which bfloat16 is worth its rounding
 TRIED_ROWS = (
     64  # of a product that tells whether bfloat16 is computed or emulated, which takes 60 times as long
 )
