@@ -12,10 +12,10 @@ from harness import arguments, is_within, paired, ratio, report
 
 from clearhead.config.model import ModelConfig
 from clearhead.layers import attention, blocks, feedforward
+from clearhead.models.initialise import initialise
 from clearhead.models.inputs import Inputs
 from clearhead.models.transformer import decoder, stack
 from clearhead.models.transformer.decoder import Decoder
-from clearhead.models.transformer.initialise import initialise
 
 BAR = 1.02
 MODULES = (attention, blocks, feedforward, stack, decoder)

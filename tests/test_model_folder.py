@@ -21,7 +21,7 @@ from clearhead import model_folder, storage
 from clearhead.config.tokenizer import TokenizerConfig
 from clearhead.errors import ClearheadError, ModelFolderError
 from clearhead.model_folder import Bundle, Calibration, changed_files, load, read_checksums, save
-from clearhead.models.build import SHAPES, build
+from clearhead.models.build import FAMILIES, build
 from clearhead.models.model import Model
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 from tests.models.cases import CASES, B, N, configure, randomise, read, some_ids, some_source
@@ -80,7 +80,7 @@ def test_a_model_comes_back_to_the_last_bit(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", FAMILIES["transformer"])
 def test_a_table_that_is_used_twice_is_stored_once(
     shape: str, shared: bool, tied: bool, tmp_path: Path
 ) -> None:

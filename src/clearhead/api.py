@@ -13,7 +13,7 @@ from torch import Tensor
 
 from clearhead import model_folder
 from clearhead.config.decoding import DecodingConfig
-from clearhead.config.model import ModelConfig
+from clearhead.config.model_base import AnyModelConfig
 from clearhead.config.run import RunConfig
 from clearhead.data.chats import messages_of
 from clearhead.decoding.chat import Turn, dropped_note, next_turn
@@ -44,7 +44,7 @@ class Model:
         self.bundle = bundle
 
     @property
-    def config(self) -> ModelConfig:
+    def config(self) -> AnyModelConfig:
         """The model's settings."""
         return self.bundle.config
 

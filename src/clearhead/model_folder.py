@@ -20,7 +20,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from clearhead.config.model import ModelConfig
+from clearhead.config.families import read_model_config
+from clearhead.config.model_base import AnyModelConfig
 from clearhead.errors import ConfigError, ModelFolderError, TokenizerError, first_few
 from clearhead.models.build import empty
 from clearhead.models.model import Model
@@ -66,7 +67,7 @@ class Bundle:
     labels: list[str] | None = None
     card: str = ""
     calibration: Calibration | None = None
-    config: ModelConfig = field(init=False)
+    config: AnyModelConfig = field(init=False)
 
     def __post_init__(self) -> None:
         self.config = self.module.config
@@ -237,7 +238,7 @@ def weights_of(module: Model) -> dict[str, Tensor]:
     return {name: weight.detach().contiguous() for name, weight in module.named_parameters()}
 
 
-def read_config(folder: Path) -> ModelConfig:
+def read_config(folder: Path) -> AnyModelConfig:
     """The settings of a model folder."""
     settings = read_json(folder / CONFIG)
     if not isinstance(settings, dict) or "format" not in settings:
@@ -252,7 +253,7 @@ def read_config(folder: Path) -> ModelConfig:
             "Update clearhead."
         )
     try:
-        return ModelConfig(**settings)
+        return read_model_config(settings)
     except ConfigError as error:
         raise ModelFolderError(f"{folder / CONFIG}: {error}") from None
 
@@ -287,7 +288,7 @@ def is_labels(labels: Any, classes: int | None) -> bool:
     return texts and len(labels) == len({*labels}) == classes
 
 
-def read_weights(path: Path, config: ModelConfig, dtype: torch.dtype) -> Model:
+def read_weights(path: Path, config: AnyModelConfig, dtype: torch.dtype) -> Model:
     """A model with the weights of a file, which are checked against the config before memory is allocated."""
     check_file(path)
     module = empty(config)

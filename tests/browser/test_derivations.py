@@ -17,6 +17,7 @@ from clearhead.inspection.capture import capture, intervene, zero
 from clearhead.models.inputs import Inputs
 from tests.browser.conftest import VIEWS, Visitor
 from tests.browser.test_numbers import MODELS, TARGET, TEXT, open_page, target, trace_of
+from tests.narrow import transformer
 
 pytestmark = pytest.mark.slow
 Visit = Callable[..., Visitor]
@@ -53,7 +54,7 @@ class Truth:
         """A site of one head; the chosen one where none is named."""
         place, _, head = (name or f"{self.default}.1").rpartition(".")
         X = self.trace[f"{place}.{key}"][0]
-        return X[int(head) * len(X) // self.model.config.h]
+        return X[int(head) * len(X) // transformer(self.model.config).h]
 
     @property
     def default(self) -> str:
@@ -72,7 +73,7 @@ class Truth:
         return self.head("q", name)[i] @ self.head("k", name)[j]
 
     def of_scale(self) -> float:
-        return float(self.model.config.width_k**-0.5)
+        return float(transformer(self.model.config).width_k ** -0.5)
 
     def of_q(self, i: int, c: int, name: str | None = None) -> Tensor:
         return self.head("q", name)[i, c]
@@ -259,7 +260,7 @@ class Truth:
         return sum(map(scores, range(step + 1))) if since else scores(step)
 
     def of_cache(self, step: int) -> float:
-        config, read = self.model.config, len(self.model.generator.prompt(TEXT).ids) + step
+        config, read = transformer(self.model.config), len(self.model.generator.prompt(TEXT).ids) + step
         return 4 * config.decoder_blocks * config.groups * (config.width_k + config.width_v) * read
 
     def of_kept(self) -> float:

@@ -16,6 +16,7 @@ from clearhead.inspection.variants import without
 from clearhead.models.inputs import Inputs
 from tests.browser.conftest import Visitor
 from tests.decoding.tiny import classifier, language_model, random_model, translator
+from tests.narrow import transformer
 
 pytestmark = pytest.mark.slow
 Visit = Callable[..., Visitor]
@@ -118,9 +119,9 @@ def test_every_number_is_derived(visit: Visit, kind: str) -> None:
     for form, site in CELLS.items():
         cell = form.format(head=head)
         what, i, j = f"{cell}::".split(":")[:3]
-        if model.config.similarity == "distance" and what in ("q", "k", "product", "scale"):
+        if transformer(model.config).similarity == "distance" and what in ("q", "k", "product", "scale"):
             continue
-        if what == "position" and model.config.positions not in ("learned", "sinusoidal"):
+        if what == "position" and transformer(model.config).positions not in ("learned", "sinusoidal"):
             continue
         visitor.go("attention", text=TEXT, at="decoder.0.self", head=head, cell=cell)
         panel = visitor.page.locator("[data-panel=derivation]")

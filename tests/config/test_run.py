@@ -193,7 +193,7 @@ def test_a_wrong_recipe_says_which_file_and_key(recipe: Path, change: tuple[str,
     [
         ("model.dd", "5", "model.dd is not a setting. Did you mean model.d?"),
         ("modle.d", "5", "modle.d is not a setting. Did you mean model?"),
-        ("model", "5", "model is a table of settings. Give one of them: model.shape, "),
+        ("model", "5", "model is a table of settings. Give one of them: model.family, model.shape, "),
         ("model.d.e", "5", "model.d.e is not a setting: model.d has no settings of its own."),
         ("model.d", "x", "model.d = 'x' is invalid: it should be a valid integer"),
         ("model.d", "-5", "model.d = -5 is invalid: it should be greater than 0"),

@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from clearhead.config.model import Shape
+from clearhead.config.model_base import Shape
 from clearhead.config.tasks import TASKS, ExampleKind, Objective, Task, TaskRow
 from clearhead.examples import Kind
 

@@ -33,6 +33,10 @@ class Rows:
     def lengths(self) -> Tensor:
         return torch.tensor([len(text) for text in self.texts])
 
+    @property
+    def used_bytes(self) -> int:
+        return 8 * sum(map(len, self.texts))
+
     def select(self, rows: Tensor) -> None:
         self.texts = [list(self.texts[row]) for row in rows.tolist()]
         self.sources = [self.sources[row] for row in rows.tolist()]

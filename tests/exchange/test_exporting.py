@@ -28,6 +28,7 @@ from clearhead.models.model import Model
 from clearhead.models.transformer.encoder import Encoder
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 from tests.exchange.tiny import ALL, TOKENS, pair
+from tests.narrow import transformer
 from tests.text.tokenizers.foreign import written
 
 N, M = 11, 9
@@ -54,7 +55,7 @@ def theirs(folder: Path, config: ModelConfig) -> Any:
 
 @torch.no_grad()
 def assert_equal_in_transformers(folder: Path, model: Model) -> None:
-    config = model.config
+    config = transformer(model.config)
     other, tokens = theirs(folder, config), ids(N, config.vocabulary)
     other.config.pad_token_id = 0  # for a batch of a causal classifier
     if config.shape == "encoder-decoder":
@@ -71,7 +72,7 @@ def assert_equal_in_transformers(folder: Path, model: Model) -> None:
 
 
 def assert_same(one: Bundle, other: Bundle) -> None:
-    assert effective_settings(one.config) == effective_settings(other.config)
+    assert effective_settings(transformer(one.config)) == effective_settings(transformer(other.config))
     weights = other.module.state_dict()
     assert all(torch.equal(X, weights[key]) for key, X in one.module.state_dict().items())
 
@@ -332,7 +333,8 @@ def test_probabilities_are_as_calibrated(name: str, tmp_path: Path) -> None:
     export_model(tmp_path / "ours", tmp_path / "theirs")
     tokens = ids(N, TOKENS)
     with torch.no_grad():
-        ours, expected = model(Inputs(tokens)) / 2.5, theirs(tmp_path / "theirs", model.config)(tokens).logits
+        ours = model(Inputs(tokens)) / 2.5
+        expected = theirs(tmp_path / "theirs", transformer(model.config))(tokens).logits
     assert torch.allclose(ours, expected, atol=1e-5)
 
 

@@ -21,6 +21,7 @@ from clearhead.text.tokenizers.fast import GPT4, QWEN
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 from tests.exchange.test_exporting import TEXTS, ids, made_here, randomised
 from tests.exchange.tiny import TOKENS, pair
+from tests.narrow import transformer
 from tests.text.tokenizers.foreign import written
 
 EXACT = ["gpt2", "llama2", "llama3", "llama-linear", "mistral-no-window", "qwen2", "qwen3", "llama-32"]
@@ -61,7 +62,7 @@ def test_there_and_back_is_the_identity(name: str, tmp_path: Path) -> None:
     one, other = (model_folder.load(tmp_path / folder) for folder in ("ours", "again"))
     weights = other.module.state_dict()
     assert all(torch.equal(X, weights[key]) for key, X in one.module.state_dict().items())
-    assert effective_settings(one.config) == effective_settings(other.config)
+    assert effective_settings(transformer(one.config)) == effective_settings(transformer(other.config))
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -89,7 +90,7 @@ def test_a_window_becomes_the_context(tmp_path: Path) -> None:
     assert made.notes[0] == "llama.cpp's graph has no window of 5: the context becomes 5"
     import_model(tmp_path / "x.gguf", tmp_path / "again")
     again = model_folder.load(tmp_path / "again")
-    assert (again.config.context, again.config.window) == (5, None)
+    assert (again.config.context, transformer(again.config).window) == (5, None)
     with torch.no_grad():
         tokens = ids(5, TOKENS)
         assert torch.equal(again.module(Inputs(tokens)), pair("mistral").ours(Inputs(tokens)))

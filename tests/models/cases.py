@@ -14,18 +14,21 @@ import torch
 from torch import Tensor
 
 from clearhead.config import model as kinds
+from clearhead.config.families import read_model_config
 from clearhead.config.model import ModelConfig
+from clearhead.config.model_base import AnyModelConfig, Head
 from clearhead.errors import ConfigError
 from clearhead.layers.feedforward import FEEDFORWARDS
 from clearhead.layers.norms import NORMS
 from clearhead.layers.positions import POSITIONS
 from clearhead.layers.residual import PLACEMENTS
 from clearhead.layers.similarity import SIMILARITIES
-from clearhead.models.build import SHAPES, build
+from clearhead.models.build import FAMILIES, build
+from clearhead.models.heads import POOL_DENSE, POOLS
 from clearhead.models.inputs import Inputs
 from clearhead.models.model import Model
-from clearhead.models.transformer.heads import POOL_DENSE, POOLS
 
+SHAPES = FAMILIES["transformer"]
 B, N, M = 2, 5, 7  # sequences, target tokens, source tokens
 VOCABULARY, CONTEXT = 23, 19
 SMALL = {
@@ -37,6 +40,7 @@ OF_SHAPE: dict[str, dict[str, Any]] = {
     "encoder": {},
     "encoder-decoder": {"encoder_d": 14, "source_vocabulary": 29},
 }
+OF_ALL = ("vocabulary", "context", "d", "encoder_blocks", "decoder_blocks")  # sizes that every family has
 ALONE: dict[str, Any] = {"h": 1, "d_k": None, "encoder_d": None}  # what projections = "none" asks for
 
 # One axis at a time, over the kinds that the tables list.
@@ -48,7 +52,7 @@ AXES: dict[str, Iterable[Any]] = {
     "projections": get_args(kinds.Projections),
     "pool": POOLS,
     "pool_dense": POOL_DENSE,
-    "head": get_args(kinds.Head),
+    "head": get_args(Head),
     "sinusoid_layout": ("interleaved", "halves"),
 }
 BESIDE: dict[str, dict[str, Any]] = {  # what a setting needs beside it
@@ -106,7 +110,61 @@ MIXED: dict[str, dict[str, Any]] = {
     "own tables": {"encoder_d": None, "source_vocabulary": None, "shared": False},
     "no limit": {"context": None},
     "no blocks": {"encoder_blocks": 1, "decoder_blocks": 0},
+    "convolution": {"convolution": 3, "positions": "learned"},
+    "convolution window": {"convolution": 4, "window": 3, "norm": "layer"},
 }  # fmt: skip
+
+DENSE: tuple[dict[str, Any], ...] = (
+    {"pool_dense": "gelu"},
+    {"pool_dense": "tanh"},
+    {"pool_dense": "relu"},
+    {},
+)
+# The other families; every kind of every axis of theirs is in some row.
+OTHERS: dict[str, dict[str, Any]] = {
+    "recurrence rnn": {"family": "recurrent", "cell": "rnn"},
+    "recurrence gru": {"family": "recurrent", "cell": "gru", "tied": False, "head_bias": True},
+    "recurrence lstm": {"family": "recurrent", "cell": "lstm", "embedding_scale": 2.1, "context": None},
+    "recurrence one way": {"family": "recurrent", "bidirectional": False, "encoder_blocks": 3},
+    "recurrence one way gru": {
+        "family": "recurrent",
+        "bidirectional": False,
+        "cell": "gru",
+        "attention": "none",
+    },
+    "recurrence without attention": {"family": "recurrent", "attention": "none", "decoder_blocks": 1},
+    "recurrence shared": {"family": "recurrent", "source_vocabulary": None, "decoder_blocks": 3},
+    "recurrence vectors": {"family": "recurrent", "head": "none", "pool": "mean"},
+    **{
+        f"recurrence pool {pool}": {
+            "family": "recurrent",
+            "head": "classifier",
+            "classes": 4,
+            "pool": pool,
+            **dense,
+        }
+        for pool, dense in zip(POOLS, DENSE, strict=True)
+    },
+    "filters": {"family": "convolutional"},
+    "filters one width": {"family": "convolutional", "widths": (2,), "dilation": 3, "tied": False},
+    "filters many widths": {
+        "family": "convolutional",
+        "widths": (1, 3, 4, 6),
+        "dilation": 1,
+        "soft_cap": 3.0,
+    },
+    "filters vectors": {"family": "convolutional", "head": "none"},
+    **{
+        f"filters pool {pool}": {
+            "family": "convolutional",
+            "head": "classifier",
+            "classes": 4,
+            "pool": pool,
+            **dense,
+        }
+        for pool, dense in zip(POOLS, DENSE, strict=True)
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -114,7 +172,7 @@ class Case:
     """One model to try the laws on."""
 
     name: str
-    config: ModelConfig
+    config: AnyModelConfig
 
     @property
     def is_causal(self) -> bool:
@@ -141,7 +199,24 @@ class Case:
     def is_set_to_set(self) -> bool:
         """Whether nothing but a causal mask tells one order from another."""
         config = self.config
+        if not isinstance(config, ModelConfig) or config.convolution is not None:
+            return False
         return config.positions == "none" and config.similarity != "distance" and config.window is None
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether any token looks at any other."""
+        return bool(self.config.attentions())
+
+    @property
+    def can_go_back(self) -> bool:
+        """Whether what was read can be forgotten again from some token on."""
+        return isinstance(self.config, ModelConfig) and self.config.convolution is None
+
+    @property
+    def window(self) -> int | None:
+        """How far a token sees."""
+        return self.config.window if isinstance(self.config, ModelConfig) else None
 
     @property
     def kind(self) -> str:
@@ -151,7 +226,7 @@ class Case:
     @property
     def is_sampled(self) -> bool:
         """Whether it is one of the few cases for laws that depend on little but positions and heads."""
-        return self.kind in MIXED or self.kind.startswith("scaled_dot")
+        return self.kind in MIXED or self.kind in OTHERS or self.kind.startswith("scaled_dot")
 
     @property
     def is_double(self) -> bool:
@@ -171,8 +246,18 @@ class Case:
 
 
 def configure(shape: str, settings: dict[str, Any]) -> ModelConfig:
-    """A small model of a shape."""
-    return ModelConfig(**{**SMALL, **OF_SHAPE[shape], "shape": shape, **settings})
+    """A small transformer of a shape."""
+    config = configure_any(shape, settings)
+    assert isinstance(config, ModelConfig)
+    return config
+
+
+def configure_any(shape: str, settings: dict[str, Any]) -> AnyModelConfig:
+    """A small model of a shape, of any family."""
+    sizes = {**SMALL, **OF_SHAPE[shape]}
+    if "family" in settings:
+        sizes = {key: value for key, value in sizes.items() if key in (*OF_ALL, "source_vocabulary")}
+    return read_model_config({**sizes, "shape": shape, **settings})
 
 
 def listed() -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -185,7 +270,7 @@ def listed() -> Iterator[tuple[str, str, dict[str, Any]]]:
             settings |= {"classes": 4} if value == "classifier" else {}
             settings |= ALONE if value == "none" and axis == "projections" else {}
             yield f"{axis} {value}", shape, settings
-    for shape, (name, settings) in product(SHAPES, MIXED.items()):
+    for shape, (name, settings) in product(SHAPES, {**MIXED, **OTHERS}.items()):
         yield name, shape, settings
 
 
@@ -196,7 +281,7 @@ def sort_out() -> tuple[dict[str, Case], dict[str, str]]:
     for name, shape, settings in listed():
         full = f"{shape}: {name}"
         try:
-            case = Case(full, configure(shape, settings))
+            case = Case(full, configure_any(shape, settings))
         except ConfigError as error:
             refused[full] = str(error)
             continue

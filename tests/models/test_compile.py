@@ -16,6 +16,9 @@ NAMES = [
     "encoder: whole post",
     "encoder-decoder: scaled_dot relative",
     "encoder-decoder: shared",
+    "decoder: convolution",
+    "decoder: filters",
+    "encoder: filters pool max",
 ]
 
 

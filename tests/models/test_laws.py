@@ -9,7 +9,6 @@ from torch import Tensor
 from clearhead.inspection.capture import capture
 from clearhead.layers.sites import site_names
 from clearhead.models.inputs import Inputs
-from clearhead.models.transformer.decoder import Decoder
 from tests.models.cases import CASES, B, Case, M, N, gap, read, some_ids, some_source
 
 TOLERANCE = 1e-5  # of float32 sums taken in another order, relative to the largest number
@@ -59,7 +58,7 @@ def test_a_sequence_does_not_see_its_neighbours(case: Case) -> None:
         assert together.isfinite().all()
 
 
-@cases(has_blocks=True)
+@cases(has_attention=True)
 @pytest.mark.notes("N12")
 def test_weights_of_a_query_sum_to_one(case: Case) -> None:
     tokens, source, model = some_ids(B, N), some_source(case), case.model()
@@ -71,7 +70,7 @@ def test_weights_of_a_query_sum_to_one(case: Case) -> None:
     for name, A in trace.items():
         assert (A >= 0).all()
         seen = A.sum(-1)
-        if case.config.window is not None and counts is not None:  # padding far from real tokens sees nothing
+        if case.window is not None and counts is not None:  # padding far from real tokens sees nothing
             seen = seen[:, :, : N - 3]
         assert gap(seen, torch.ones_like(seen)) < TOLERANCE
         check_visible(case, name, A, counts)
@@ -82,8 +81,8 @@ def check_visible(case: Case, name: str, A: Tensor, counts: Tensor | None) -> No
     i, j = torch.arange(A.shape[-2])[:, None], torch.arange(A.shape[-1])
     if name.startswith("decoder") and name.endswith("self.weights"):
         assert (A[..., j > i] == 0).all()
-    if not name.endswith("cross.weights") and case.config.window is not None:
-        assert (A[..., (i - j).abs() >= case.config.window] == 0).all()
+    if not name.endswith("cross.weights") and case.window is not None:
+        assert (A[..., (i - j).abs() >= case.window] == 0).all()
     if counts is not None:
         for row, count in enumerate(counts):
             assert (A[row, ..., int(count) :] == 0).all()
@@ -130,7 +129,6 @@ def test_without_positions_a_source_is_a_set(case: Case) -> None:
 @cases(is_writer=True, has_source=False)
 def test_packed_documents_are_read_one_by_one(case: Case) -> None:
     model = case.model()
-    assert isinstance(model, Decoder)
     tokens = some_ids(B, 9)
     documents = torch.tensor([[0, 0, 0, 0, 1, 1, 1, 1, 1], [4, 4, 7, 7, 7, 7, 7, 4, 4]])
     spans = [[(0, 4), (4, 9)], [(0, 2), (2, 7), (7, 9)]]

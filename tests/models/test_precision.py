@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from clearhead.inspection.capture import capture
+from clearhead.layers.cache import DecoderState
 from clearhead.models.model import Model
-from clearhead.models.transformer.decoder import Decoder
+from clearhead.models.writer import Writer
 from tests.models.cases import B, Case, N, random_model, read, some_ids, some_source
 from tests.models.test_laws import cases
 
@@ -40,10 +41,11 @@ def test_few_bits_say_nearly_the_same(case: Case) -> None:
 @cases(is_writer=True, is_sampled=True, is_double=False)
 def test_few_bits_step_by_step(case: Case) -> None:
     few, many = rounded(case)
-    assert isinstance(few, Decoder)
+    assert isinstance(few, Writer)
     tokens, source = some_ids(B, N), some_source(case)
     state = few.start(B, N, source)
-    assert all(K.dtype == torch.bfloat16 for K in state.cache.K)
+    kept = state.cache.K if isinstance(state, DecoderState) else state.tensors
+    assert all(X.dtype == torch.bfloat16 for X in kept)
     heard = [few.step(tokens[:, :3], state), few.step(tokens[:, 3:4], state), few.step(tokens[:, 4:], state)]
     assert off(torch.cat(heard, 1), read(many, tokens, source)) < ROUGH
 
@@ -59,7 +61,7 @@ def test_few_bits_of_a_single_token(case: Case) -> None:
     with capture(few):
         assert off(read(few, tokens, source), expected) < ROUGH
     if case.is_writer:
-        assert isinstance(few, Decoder)
+        assert isinstance(few, Writer)
         state = few.start(1, 3, source)
         assert off(few.step(tokens, state), expected) < ROUGH
         again = some_ids(1, 2, seed=4)

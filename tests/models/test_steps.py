@@ -1,6 +1,7 @@
 """Going on with a text step by step equals reading it at once, for every kind of model that writes."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -9,8 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from clearhead.layers import cache
-from clearhead.layers.cache import DecoderState
-from clearhead.models.transformer.decoder import Decoder
+from clearhead.models.model import State
+from clearhead.models.writer import Writer
 from tests.models.cases import CASES, B, Case, gap, read, some_ids, some_source
 from tests.models.test_laws import TOLERANCE, cases
 
@@ -31,9 +32,7 @@ Plan = list[list[int]]  # for each step, how many tokens each row takes
 RAGGED: Plan = [[1, 1], [6, 2], [1, 0], [0, 5], [1, 1], [5, 5]]
 
 
-def write(
-    model: Decoder, tokens: Tensor, state: DecoderState, plan: Plan, extra: int = 0
-) -> list[list[Tensor]]:
+def write(model: Writer[Any], tokens: Tensor, state: State, plan: Plan, extra: int = 0) -> list[list[Tensor]]:
     """Feeds rows by a plan, with `extra` columns of padding; returns the logits of each row's tokens."""
     heard: list[list[Tensor]] = [[] for _ in tokens]
     for counts in plan:
@@ -48,7 +47,7 @@ def write(
     return heard
 
 
-def check(model: Decoder, tokens: Tensor, source: Tensor | None, heard: list[list[Tensor]]) -> None:
+def check(model: Writer[Any], tokens: Tensor, source: Tensor | None, heard: list[list[Tensor]]) -> None:
     """What was said step by step is what one pass says."""
     full = read(model, tokens, source)
     for row, logits in enumerate(heard):
@@ -56,10 +55,10 @@ def check(model: Decoder, tokens: Tensor, source: Tensor | None, heard: list[lis
             assert gap(torch.stack(logits), full[row, : len(logits)]) < TOLERANCE
 
 
-def decoder_of(case: Case) -> Decoder:
+def decoder_of(case: Case) -> Writer[Any]:
     """The model of a case that writes."""
     model = case.model()
-    assert isinstance(model, Decoder)
+    assert isinstance(model, Writer)
     return model
 
 
@@ -105,7 +104,7 @@ def test_sequences_are_kept_twice_dropped_and_put_in_another_order(case: Case) -
         check(model, tokens, source, heard)
 
 
-@cases(is_writer=True, is_sampled=True)
+@cases(is_writer=True, is_sampled=True, can_go_back=True)
 def test_going_back_and_on_with_other_words(case: Case) -> None:
     model, tokens, source = decoder_of(case), some_ids(B, T), some_source(case)
     state = model.start(B, T, source)
@@ -169,7 +168,7 @@ def test_a_window_keeps_only_the_window(capacity: int) -> None:
     case = CASES["decoder: window"]
     model, tokens = decoder_of(case), some_ids(B, T)
     state = model.start(B, capacity)
-    assert case.config.window == 3
+    assert case.window == 3
     assert all(K.shape[2] == min(3, capacity) for K in state.cache.K)
     heard = write(model, tokens, state, [[1, 1]] * capacity)
     check(model, tokens, None, heard)

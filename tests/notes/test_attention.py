@@ -16,6 +16,7 @@ from clearhead.models.build import build
 from clearhead.models.inputs import Inputs
 from tests.layers.parts import attend, crossed, make_attention, some, square
 from tests.models.cases import randomise
+from tests.narrow import transformer
 
 
 def bare(similarity: str, d: int) -> Attention:
@@ -210,7 +211,7 @@ def test_the_scale_of_each_set_of_notes() -> None:
         ("dot", None, 1.0),
     ):
         assert torch.allclose(SIMILARITIES[name](1, 4, scale)(Q, K, view), product / divisor)
-    assert build(ModelConfig(d=10, h=1, d_k=4, scale=10**-0.5)).config.scale == 10**-0.5
+    assert transformer(build(ModelConfig(d=10, h=1, d_k=4, scale=10**-0.5)).config).scale == 10**-0.5
 
 
 @pytest.mark.notes("N12")

@@ -13,7 +13,7 @@ from clearhead.layers.feedforward import FEEDFORWARDS, FeedForward
 from clearhead.layers.masks import View
 from clearhead.layers.norms import LayerNorm, WholeNorm
 from clearhead.layers.residual import PLACEMENTS
-from clearhead.models.build import SHAPES, build
+from clearhead.models.build import FAMILIES, build
 from clearhead.models.inputs import Inputs
 from clearhead.models.model import Model
 from tests.layers.parts import attend, crossed, square
@@ -190,7 +190,7 @@ def test_the_order_inside_a_decoder_block(placement: Any) -> None:
 
 
 @pytest.mark.notes("N32", "N21")
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", FAMILIES["transformer"])
 def test_the_stream_is_what_all_sublayers_have_added(shape: str) -> None:
     """003: one stream from the embeddings to the head; every sublayer reads from it and adds to it."""
     model = randomise(build(configure(shape, {"positions": "learned", "norm": "layer"})))

@@ -9,7 +9,7 @@ import typer
 
 from clearhead.cli.options import Json, ModelFolder
 from clearhead.cli.stages import load_pytorch
-from clearhead.config.model import Head, Pool
+from clearhead.config.model_base import Head, Pool
 from clearhead.errors import ConfigError, suggest
 
 Out = Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write; it must not exist yet.")]
@@ -114,12 +114,12 @@ def export(
         return export_to_gguf(model, out, number_type, json)
     if number_type is not None:
         raise ConfigError(f"--type {number_type} applies to .gguf files only.\nName the output {out}.gguf.")
-    from clearhead.exchange.exporting import export_model
+    from clearhead.exchange.exporting import export_model, exportable_config
     from clearhead.exchange.families.accepted_by import accepted_by
-    from clearhead.model_folder import find, read_config
+    from clearhead.model_folder import find
 
     made = export_model(model, out)
-    servers = accepted_by(made, read_config(find(model)))
+    servers = accepted_by(made, exportable_config(find(model)))
     if json:
         facts = {"family": made.family, "architecture": made.config["architectures"][0]}
         print(json_format.dumps(facts | {"added": sorted(made.added), "out": str(out)} | servers))

@@ -2,7 +2,8 @@
 
 run.py          the recipe: one table for each file below
 tasks.py        one row per task
-data.py, tokenizer.py, model.py, training.py, decoding.py    every setting: name, type, default, meaning, checks
+data.py, tokenizer.py, training.py, decoding.py    every setting: name, type, default, meaning, checks
+model_base.py, model.py, recurrent.py, convolutional.py, families.py    the same of a model, by family
 overrides.py    settings from the command line
 effects.py      which of them a run uses
 settings.py     what all tables have in common

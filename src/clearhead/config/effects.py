@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from typing import Protocol
 
 from clearhead.config.data import DataConfig
-from clearhead.config.model import ModelConfig
+from clearhead.config.model_base import AnyModelConfig
 from clearhead.config.tasks import ExampleKind, Task, TaskRow
 from clearhead.config.tokenizer import TokenizerConfig
 from clearhead.config.training import TrainingConfig
@@ -30,7 +30,7 @@ class StatedRun(Protocol):
     @property
     def tokenizer(self) -> TokenizerConfig: ...
     @property
-    def model(self) -> ModelConfig: ...
+    def model(self) -> AnyModelConfig: ...
     @property
     def training(self) -> TrainingConfig: ...
 
@@ -42,6 +42,11 @@ class IdleRule:
     names: tuple[str, ...]
     is_idle: Callable[[StatedRun], bool]
     reason: str  # may name settings of the run: {run.model.positions}
+
+
+def positions_of(run: StatedRun) -> str:
+    """How the model knows the order of tokens; the settings of other families have no such name."""
+    return str(getattr(run.model, "positions", "none"))
 
 
 OMIT = "\nOmit it."
@@ -63,23 +68,38 @@ RULES = (
         "a model of shape encoder has no decoder.\nSet model.encoder_blocks, or omit it.",
     ),
     IdleRule(
+        ("model.bidirectional",),
+        lambda run: run.model.shape == "decoder",
+        "a model of shape decoder has no encoder." + OMIT,
+    ),
+    IdleRule(
+        ("model.attention",),
+        lambda run: run.model.shape != "encoder-decoder",
+        "only a translator looks back at a source." + OMIT,
+    ),
+    IdleRule(
+        ("model.dilation",),
+        lambda run: run.model.shape == "encoder",
+        "the filters of an encoder are not dilated." + OMIT,
+    ),
+    IdleRule(
         ("model.shared", "tokenizer.shared"),
         lambda run: run.kind != "pair",
         "only a translator has a source and a target." + OMIT,
     ),
     IdleRule(
         ("model.rotary_base",),
-        lambda run: run.model.positions != "rotary",
+        lambda run: positions_of(run) != "rotary",
         "model.positions is {run.model.positions}, not rotary." + OMIT,
     ),
     IdleRule(
         ("model.relative_*",),
-        lambda run: run.model.positions != "relative",
+        lambda run: positions_of(run) != "relative",
         "model.positions is {run.model.positions}, not relative.\nAdd --model.positions relative, or omit it.",
     ),
     IdleRule(
         ("model.sinusoid_layout",),
-        lambda run: run.model.positions != "sinusoidal",
+        lambda run: positions_of(run) != "sinusoidal",
         "model.positions is {run.model.positions}, not sinusoidal.\nAdd --model.positions sinusoidal, or omit it.",
     ),
     IdleRule(

@@ -1,30 +1,27 @@
-"""The settings of a model: `config.json` beside the weights, and the `[model]` table of a recipe.
+"""The settings of a transformer: `config.json` beside the weights, and the `[model]` table of a recipe.
 
-Every axis of variation is one field. GPT-2, Llama, Qwen 3, BERT, Marian, T5 and the transformer of 2017 are values
-of these fields. What cannot work is rejected here, with the reason and a fix, before a tensor exists.
+What it shares with other families is in `model_base.py`. Every axis of variation is one field: GPT-2, Llama, Qwen 3,
+BERT, Marian, T5 and the transformer of 2017 are values of these fields. What cannot work is rejected here, with the
+reason and a fix, before a tensor exists.
 """
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Callable
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from clearhead.config.model_base import MOST_POSITIONS, MOST_TOKENS, WIDEST, AnyModelConfig, Family
 from clearhead.config.settings import Settings
 from clearhead.errors import ConfigError
 
-Shape = Literal["decoder", "encoder", "encoder-decoder"]
 Similarity = Literal["scaled_dot", "dot", "cosine", "additive", "gaussian", "distance"]
 Projections = Literal["linear", "relu", "none"]
 Positions = Literal["learned", "sinusoidal", "rotary", "alibi", "relative", "none"]
 Norm = Literal["layer", "rms", "whole", "none"]
 Placement = Literal["pre", "post", "both"]
 FeedForward = Literal["relu", "gelu", "gelu_tanh", "silu", "relu2", "swiglu", "geglu", "geglu_tanh"]
-Head = Literal["language", "classifier", "none"]
-Pool = Literal["first", "mean", "last"]
-PoolDense = Literal["none", "tanh", "relu", "gelu"]
 
 GATED = ("swiglu", "geglu", "geglu_tanh")
-# More than any model has: a damaged or hostile config is rejected before it allocates memory.
-MOST_TOKENS, MOST_POSITIONS, WIDEST = 1 << 24, 1 << 30, 1 << 17
 
 
 class RotaryScaling(Settings):
@@ -53,27 +50,12 @@ class RotaryScaling(Settings):
         return self
 
 
-class ModelConfig(Settings):
+class ModelConfig(AnyModelConfig):
     """One transformer of the notes, as settings."""
 
-    section: ClassVar[str] = "model"
+    family: Family = Field("transformer", description="what the blocks are made of")
 
-    shape: Shape = Field("decoder", description="language model, encoder, or translator")
-    vocabulary: int = Field(256, gt=0, le=MOST_TOKENS, description="number of tokens the model knows")
-    source_vocabulary: int | None = Field(
-        None, gt=0, le=MOST_TOKENS, description="number of tokens of the encoder; vocabulary if omitted"
-    )
-    context: int | None = Field(
-        1024,
-        gt=0,
-        le=MOST_POSITIONS,
-        description="maximum sequence length; no limit if none, for positions without a table",
-    )
-
-    d: int = Field(256, gt=0, le=WIDEST, description="width of every token vector")
     encoder_d: int | None = Field(None, gt=0, le=WIDEST, description="width of the encoder; d if omitted")
-    encoder_blocks: int = Field(4, ge=0, le=1024, description="blocks of the encoder")
-    decoder_blocks: int = Field(4, ge=0, le=1024, description="blocks of the decoder")
 
     h: int = Field(4, gt=0, le=1024, description="attention heads")
     h_kv: int | None = Field(
@@ -147,37 +129,21 @@ class ModelConfig(Settings):
     )
     feedforward_bias: bool = Field(False, description="biases of the feed-forward")
 
-    embedding_scale: float = Field(1.0, gt=0, description="factor of the token embeddings")
+    convolution: int | None = Field(
+        None,
+        gt=1,
+        le=1024,
+        description="width of a convolution over the embeddings, before the first block; none if omitted",
+    )
     token_types: int = Field(0, ge=0, le=MOST_TOKENS, description="number of segment embeddings; 0 for none")
-    shared: bool = Field(
-        True, description="one embedding table for encoder and decoder, if their sizes agree"
-    )
 
-    head: Head = Field("language", description="what the model predicts: tokens, classes, or nothing")
-    tied: bool = Field(True, description="the language head is the embedding table")
-    head_bias: bool = Field(False, description="bias of the language head")
-    head_scale: float = Field(1.0, gt=0, description="factor before the language head")
     head_transform: bool = Field(False, description="dense layer, gelu and norm before the head, as in BERT")
-    soft_cap: float | None = Field(None, gt=0, description="logits z become cap · tanh(z / cap)")
-    classes: int | None = Field(None, gt=1, le=MOST_TOKENS, description="number of classes of a classifier")
-    pool: Pool = Field("mean", description="which token vectors a classifier reads")
-    pool_dense: PoolDense = Field("none", description="dense layer between pool and classes")
-    class_bias: bool = Field(True, description="bias of the classes of a classifier")
-    unit_length: bool = Field(False, description="whether the vectors of `embed` are normalised to length 1")
 
-    dropout: float = Field(
-        0.0, ge=0, lt=1, description="fraction of each sublayer's output dropped in training"
-    )
     attention_dropout: float = Field(
         0.0,
         ge=0,
         lt=1,
         description="fraction of attention weights dropped in training; on a CPU it prevents the fused kernel",
-    )
-    initial_deviation: float | None = Field(
-        None,
-        gt=0,
-        description="standard deviation of the initial matrices and tables, 0.02 in GPT-2; if omitted, by their widths",
     )
     zero_outputs: bool = Field(
         False, description="W_o and W_2 start at zero, so that a block starts as the identity"
@@ -189,11 +155,6 @@ class ModelConfig(Settings):
     def width_encoder(self) -> int:
         """Width of the encoder's token vectors."""
         return self.encoder_d or self.d
-
-    @property
-    def width_top(self) -> int:
-        """Width of the vectors that the head reads."""
-        return self.width_encoder if self.shape == "encoder" else self.d
 
     @property
     def width_k(self) -> int:
@@ -231,15 +192,19 @@ class ModelConfig(Settings):
         return "scaled_dot" if self.similarity == "distance" else self.similarity
 
     @property
-    def vocabulary_encoder(self) -> int:
-        """Tokens of the encoder."""
-        return self.source_vocabulary or self.vocabulary
+    def has_position_table(self) -> bool:
+        """Whether nothing longer than the context can be read."""
+        return self.positions == "learned"
 
     @property
-    def is_shared(self) -> bool:
-        """Whether encoder and decoder look tokens up in one table."""
-        same = self.width_encoder == self.d and self.vocabulary_encoder == self.vocabulary
-        return self.shape == "encoder-decoder" and self.shared and same
+    def is_post_norm(self) -> bool:
+        """Whether the stream is normalised after each addition, which makes training unstable."""
+        return self.norm_placement == "post"
+
+    @property
+    def trait(self) -> str:
+        """Its heads."""
+        return f"{self.h} head{'' if self.h == 1 else 's'}"
 
     def attentions(self) -> list[str]:
         """The names of all attention sublayers, such as 'decoder.2.cross'."""
@@ -255,16 +220,27 @@ class ModelConfig(Settings):
         """The numbers of the heads in one attention sublayer."""
         return self.kept_heads.get(attention, tuple(range(self.h)))
 
+    def encoder_alone(self) -> Self:
+        """The settings of a translator's encoder, as a model of its own."""
+        return self.replace(
+            shape="encoder",
+            d=self.width_encoder,
+            d_k=self.width_k,
+            d_ff=self.width_ff(self.width_encoder, is_encoder=True),
+            encoder_d=None,
+            encoder_d_ff=None,
+            vocabulary=self.vocabulary_encoder,
+            source_vocabulary=None,
+            norm=self.norm_encoder,
+            encoder_norm=None,
+            kept_heads={name: kept for name, kept in self.kept_heads.items() if name.startswith("encoder.")},
+        )
+
     # What cannot work.
 
-    @model_validator(mode="after")
-    def _check(self) -> "ModelConfig":
-        self._check_heads()
-        self._check_positions()
-        self._check_similarity()
-        self._check_norms()
-        self._check_top()
-        return self
+    def _checks(self) -> list[Callable[[], None]]:
+        own = [self._check_heads, self._check_positions, self._check_similarity, self._check_norms]
+        return [*own, *super()._checks()]
 
     def _check_heads(self) -> None:
         if self.d_k is None and self.projections != "none" and self.d % self.h:
@@ -377,22 +353,8 @@ class ModelConfig(Settings):
                 f"model.encoder_d = {self.encoder_d} differs from d = {self.d}, but shape = 'encoder' has "
                 "only one stack.\nGive its width as d and omit encoder_d."
             )
-        for key, other in (("source_vocabulary", "vocabulary"), ("encoder_d_ff", "d_ff")):
-            if (value := getattr(self, key)) and self.shape != "encoder-decoder":
-                raise ConfigError(f"model.{key} = {value} is for shape = 'encoder-decoder'.\nUse {other}.")
-        if (self.head == "classifier") != (self.classes is not None):
+        if self.encoder_d_ff and self.shape != "encoder-decoder":
             raise ConfigError(
-                f"model.head = '{self.head}' with classes = {self.classes}.\n"
-                "A classifier needs head = 'classifier' and classes = the number of labels; other heads have "
-                "no classes."
+                f"model.encoder_d_ff = {self.encoder_d_ff} is for shape = 'encoder-decoder'.\nUse d_ff."
             )
-        if self.head != "language" and self.shape == "encoder-decoder":
-            raise ConfigError(
-                f"model.head = '{self.head}' does not work with shape = 'encoder-decoder', which generates text.\n"
-                "Use shape = 'encoder' or 'decoder' for a classifier or for vectors."
-            )
-        if self.head == "classifier" and self.shape == "decoder" and self.pool == "first":
-            raise ConfigError(
-                "model.pool = 'first' reads a token that sees no other in a causal stack.\n"
-                "Use pool = 'last' or 'mean'."
-            )
+        super()._check_top()

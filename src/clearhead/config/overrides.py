@@ -14,6 +14,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
+from clearhead.config.families import family_of
 from clearhead.config.settings import FINITE, Settings
 from clearhead.errors import ConfigError, suggest
 
@@ -78,13 +79,20 @@ class Setting:
         return True
 
 
-def find_setting(group: type[Settings], name: str, inside: str = "") -> Setting:
-    """The setting with a dotted name, such as `model.d` or `data.options.direction`."""
+def find_setting(
+    group: type[Settings], name: str, inside: str = "", stated: Mapping[str, Any] | None = None
+) -> Setting:
+    """The setting with a dotted name, such as `model.d` or `data.options.direction`.
+
+    `stated` are the tables so far, which may name the family of the model.
+    """
     key, _, inner = name.partition(".")
     field = group.model_fields.get(key)
     if field is None:
-        raise ConfigError(f"{inside}{name} is not a setting. {similar_settings(group, key, inside)}")
-    below = group_of(field)
+        unknown = f"{inside}{name} is not a setting. {similar_settings(group, key, inside)}"
+        raise ConfigError(group.elsewhere(key) or unknown)
+    table = (stated or {}).get(key)
+    below = group_of(field, table if isinstance(table, Mapping) else {})
     if inner and below:
         found = find_setting(below, inner, f"{inside}{key}.")
         return replace(found, path=(key, *found.path))
@@ -123,12 +131,17 @@ def override(table: dict[str, Any], setting: Setting, value: Any) -> None:
     table[setting.path[-1]] = value
 
 
-def group_of(field: FieldInfo) -> type[Settings] | None:
-    """The group of settings that a field contains, if any."""
-    for kind in (field.annotation, *get_args(field.annotation)):
-        if isinstance(kind, type) and issubclass(kind, Settings):
-            return kind
-    return None
+def group_of(field: FieldInfo, stated: Mapping[str, Any] | None = None) -> type[Settings] | None:
+    """The group of settings that a field contains, if any; of several that of the family that is stated."""
+    groups = groups_of(field)
+    return family_of(stated or {}) if len(groups) > 1 else next(iter(groups), None)
+
+
+def groups_of(field: FieldInfo) -> list[type[Settings]]:
+    """The groups of settings that a field may contain: one, or one for each family of models."""
+    kinds = [field.annotation, *get_args(field.annotation)]
+    bare = [get_args(kind)[0] if get_origin(kind) is Annotated else kind for kind in kinds]
+    return [kind for kind in bare if isinstance(kind, type) and issubclass(kind, Settings)]
 
 
 def _readings(text: str, kind: Any) -> Iterator[Any]:

@@ -17,7 +17,9 @@ from pydantic import Field, model_validator
 from clearhead.config.data import DataConfig, anchor
 from clearhead.config.decoding import DecodingConfig
 from clearhead.config.effects import check_decided, check_effects
-from clearhead.config.model import ModelConfig, Shape
+from clearhead.config.families import ModelSettings
+from clearhead.config.model import ModelConfig
+from clearhead.config.model_base import AnyModelConfig, Shape
 from clearhead.config.overrides import find_setting, group_of, override, parse_overrides, setting_of
 from clearhead.config.settings import Settings, truncated
 from clearhead.config.tasks import TASKS, ExampleKind, Task, TaskRow
@@ -46,7 +48,7 @@ class RunConfig(Settings):
     tokenizer: TokenizerConfig = Field(
         default_factory=TokenizerConfig, description="table of how text is split into tokens"
     )
-    model: ModelConfig = Field(default_factory=ModelConfig, description="table of the model's architecture")
+    model: ModelSettings = Field(default_factory=ModelConfig, description="table of the model's architecture")
     training: TrainingConfig = Field(
         default_factory=TrainingConfig, description="table of how the model is trained"
     )
@@ -70,8 +72,8 @@ class RunConfig(Settings):
     @classmethod
     def overridden(cls, table: dict[str, Any], overrides: Mapping[str, str]) -> dict[str, Any]:
         """The tables of a recipe with overrides, whose relative paths are resolved against the current folder."""
-        for name, text in overrides.items():
-            setting = find_setting(cls, name)
+        for name, text in sorted(overrides.items(), key=lambda item: item[0] != "model.family"):
+            setting = find_setting(cls, name, stated=table)  # the family says which others there are
             check_decided(name)
             value = setting.read(text)
             override(table, setting, anchor(value, Path.cwd()) if setting.path in PATHS else value)
@@ -112,10 +114,13 @@ class RunConfig(Settings):
         if task not in list(TASKS):  # which need not be hashable
             fault = "is required" if task is None else f"= {task!r} is unknown"
             raise ConfigError(f"task {fault}. {suggest(str(task), TASKS)}")
-        stated = model if isinstance(model, dict) else model.given() if isinstance(model, ModelConfig) else {}
+        stated = (
+            model if isinstance(model, dict) else model.given() if isinstance(model, AnyModelConfig) else {}
+        )
         shape, shapes = stated.get("shape"), TASKS[task].shapes
-        if shape is None and isinstance(model, dict | ModelConfig):
-            return values | {"model": {"shape": shapes[0]} | stated}
+        if shape is None and isinstance(model, dict | AnyModelConfig):
+            family = {"family": model.family} if isinstance(model, AnyModelConfig) else {}
+            return values | {"model": {"shape": shapes[0]} | family | stated}
         if shape in get_args(Shape) and shape not in shapes:
             raise ConfigError(
                 f"task = {task!r} is not possible with model.shape = {shape!r}.\n"
@@ -177,7 +182,7 @@ def _parse(path: Path, group: type[Settings]) -> dict[str, Any]:
 def _read_nones(table: dict[str, Any], group: type[Settings]) -> None:
     for key, value in table.items():
         field = group.model_fields.get(key)
-        below = field and group_of(field)
+        below = field and group_of(field, value if isinstance(value, dict) else {})
         if below and isinstance(value, dict):
             _read_nones(value, below)
         elif field and value == "none":

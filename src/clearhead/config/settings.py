@@ -54,6 +54,11 @@ class Settings(BaseModel):
         """A setting's full name, as in a recipe: `model.d`."""
         return ".".join(part for part in (cls.section, key) if part)
 
+    @classmethod
+    def elsewhere(cls, key: str) -> str | None:
+        """Says where a setting belongs that this group does not have, if that is known."""
+        return None
+
     def replace(self, **changes: Any) -> Self:
         """A copy with some settings changed, validated again as a whole."""
         return type(self)(**(self.given() | changes))
@@ -65,8 +70,8 @@ class Settings(BaseModel):
     def changes(self, before: Self) -> Iterator[str]:
         """The settings that have changed, a line each."""
         for key in type(self).model_fields:
-            now, then = getattr(self, key), getattr(before, key)
-            if isinstance(now, Settings):
+            now, then = getattr(self, key), getattr(before, key, None)  # another family has other settings
+            if isinstance(now, Settings) and isinstance(then, Settings):
                 yield from now.changes(then)
             elif now != then:
                 yield f"{self.name(key)} = {now!r} (was {then!r})"
@@ -96,7 +101,7 @@ class Settings(BaseModel):
     def _sentence(cls, detail: ErrorDetails) -> str:
         key = ".".join(str(part) for part in detail["loc"])
         if detail["type"] == "extra_forbidden":
-            return f"{cls.name(key)} is not a setting. {suggest(key, cls.model_fields)}"
+            return cls.elsewhere(key) or f"{cls.name(key)} is not a setting. {suggest(key, cls.model_fields)}"
         if detail["type"] == "missing":
             return f"{cls.name(key)} is required: {cls.model_fields[key].description}."
         field = cls.model_fields.get(str(detail["loc"][0])) if detail["loc"] else None

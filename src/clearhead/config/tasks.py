@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from clearhead.config.data import TooLong
-from clearhead.config.model import Shape
+from clearhead.config.model_base import Shape
 
 Task = Literal["language-model", "masked-language-model", "translate", "classify"]
 ExampleKind = Literal["text", "pair", "labelled"]

@@ -6,7 +6,7 @@ Otherwise it can, up to a bound that protects the memory, but the model has not 
 
 import logging
 
-from clearhead.config.model import ModelConfig
+from clearhead.config.model_base import AnyModelConfig
 from clearhead.models.inputs import longest_readable
 
 log = logging.getLogger(__name__)
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 class LengthLimit:
     """The limit of one model, which warns once."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: AnyModelConfig) -> None:
         self.context, self.longest = config.context, longest_readable(config)
         self.has_warned = False
 

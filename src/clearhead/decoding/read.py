@@ -18,8 +18,8 @@ from clearhead.decoding.generate import tokenizer_of
 from clearhead.decoding.lengths import LengthLimit
 from clearhead.errors import InputError, ModelFolderError
 from clearhead.model_folder import Bundle
+from clearhead.models.heads import pool
 from clearhead.models.inputs import Inputs
-from clearhead.models.transformer.heads import pool
 from clearhead.text.tokenizers.token_bytes import has_long_tokens, is_part_of_character
 
 BATCH_TOKENS = 4096  # padding included

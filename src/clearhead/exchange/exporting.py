@@ -47,7 +47,7 @@ def export_model(folder: str | Path, out: str | Path) -> Representation:
     """Writes the folder `out` for `transformers`; returns the family and what had to be added."""
     folder, out = find(Path(folder)), Path(out)
     check_free(out)
-    config = read_config(folder)
+    config = exportable_config(folder)
     target, source = (load_tokenizer(folder / name) for name in (TOKENIZER, SOURCE_TOKENIZER))
     made = choose_family(config, without=unsuitable_families(source or target))
     weights = checked_weights(folder, config)
@@ -69,6 +69,17 @@ def export_model(folder: str | Path, out: str | Path) -> Representation:
             if source is not None:
                 write_tokenizer(place / TARGET, target, config)
     return replace(made, config=settings)
+
+
+def exportable_config(folder: Path) -> ModelConfig:
+    """The settings of a model folder, which must be those of a transformer."""
+    config = read_config(folder)
+    if not isinstance(config, ModelConfig):
+        raise ConfigError(
+            f"{folder} has model.family = {config.family!r}, and other programs have no such architecture: "
+            "only transformers can be exported.\nShare the model folder itself; it is JSON and safetensors."
+        )
+    return config
 
 
 def checked_weights(folder: Path, config: ModelConfig) -> dict[str, StoredTensor]:

@@ -10,13 +10,13 @@ from pathlib import Path
 import torch
 
 from clearhead.errors import ModelFolderError
-from clearhead.exchange.exporting import checked_weights, load_tokenizer
+from clearhead.exchange.exporting import checked_weights, exportable_config, load_tokenizer
 from clearhead.exchange.families.export_gguf import choose_architecture, gguf_metadata, gguf_tensors
 from clearhead.exchange.families.registry import FAMILIES
 from clearhead.exchange.tokenizers.write_gguf import gguf_tokenizer
 from clearhead.exchange.weights.export_weights import family_tensors
 from clearhead.exchange.weights.write_gguf import NumberType, write_gguf
-from clearhead.model_folder import TOKENIZER, find, read_config
+from clearhead.model_folder import TOKENIZER, find
 from clearhead.models.build import empty
 
 ENDING = ".gguf"
@@ -36,7 +36,7 @@ def export_gguf(folder: str | Path, out: str | Path, number_type: NumberType | N
     folder, out = find(Path(folder)), Path(out)
     if os.path.lexists(out):
         raise ModelFolderError(f"{out} already exists.\nName another file, or delete it first.")
-    config = read_config(folder)
+    config = exportable_config(folder)
     chosen = choose_architecture(config)
     keys, notes = gguf_tokenizer(load_tokenizer(folder / TOKENIZER), config)
     weights = checked_weights(folder, config)

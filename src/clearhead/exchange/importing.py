@@ -10,7 +10,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from clearhead.config.model import Head, ModelConfig, Pool
+from clearhead.config.model import ModelConfig
+from clearhead.config.model_base import Head, Pool
 from clearhead.errors import ConfigError, ModelFolderError, first_few
 from clearhead.exchange.families.infer import complete_config
 from clearhead.exchange.families.registry import FAMILIES, config_from, family_of

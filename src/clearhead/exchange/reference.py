@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from clearhead import model_folder
-from clearhead.config.model import ModelConfig
+from clearhead.config.model_base import AnyModelConfig
 from clearhead.errors import ConfigError, ModelFolderError
 from clearhead.exchange.families.infer import complete_config
 from clearhead.exchange.hf_folder import CONFIG, HuggingFaceFolder, check_no_code
@@ -42,7 +42,7 @@ class Reference:
     padding: int | None = None
 
 
-def reference_of(source: str | Path, config: ModelConfig, allow_pickle: bool = False) -> Reference:
+def reference_of(source: str | Path, config: AnyModelConfig, allow_pickle: bool = False) -> Reference:
     """The source of a model, loaded."""
     if isinstance(source, str) and source.startswith(HUB):
         return huggingface_reference(download(source, allow_pickle), config, allow_pickle)
@@ -59,7 +59,7 @@ def reference_of(source: str | Path, config: ModelConfig, allow_pickle: bool = F
     return huggingface_reference(path, config, allow_pickle)
 
 
-def clearhead_reference(path: Path, config: ModelConfig) -> Reference:
+def clearhead_reference(path: Path, config: AnyModelConfig) -> Reference:
     """Another model folder as the reference."""
     module = model_folder.load(path).module
     check_comparable(path, "shape", config.shape, module.config.shape)
@@ -78,7 +78,7 @@ def check_comparable(path: Path, name: str, ours: str | int, theirs: str | int) 
         )
 
 
-def huggingface_reference(path: Path, config: ModelConfig, allow_pickle: bool, **more: Any) -> Reference:
+def huggingface_reference(path: Path, config: AnyModelConfig, allow_pickle: bool, **more: Any) -> Reference:
     """A Hugging Face model in `transformers`, which runs no code from the folder either."""
     package = import_transformers(path)
     if not more:

@@ -17,7 +17,6 @@ from clearhead.inspection.capture import intervene, zero
 from clearhead.inspection.passes import Difference, Inspector, largest_difference
 from clearhead.inspection.readings.predictions import Prediction, likeliest_tokens
 from clearhead.inspection.tokens import TextToken, text_token
-from clearhead.layers.cache import Cache, DecoderState
 from clearhead.models.inputs import Inputs
 from clearhead.models.model import Model
 
@@ -76,7 +75,6 @@ def compare_steps(
     source = None if prompt.source is None else torch.tensor([prompt.source])
     count = room_after(prompt.ids, settings.max_tokens, inspector.most_tokens)
     state = module.start(1, len(prompt.ids) + count, source)
-    assert isinstance(state, DecoderState)  # it has a cache to compare with
     ids, new, steps = list(prompt.ids), list(prompt.ids), []
     for step in range(count):
         start = time.perf_counter()
@@ -93,7 +91,7 @@ def compare_steps(
                 top=likeliest_tokens(tokenizer, torch.softmax(Z[0], -1), ALTERNATIVES),
                 read=len(ids),
                 computed=len(new),
-                cache_bytes=cache_bytes(state.cache),
+                cache_bytes=state.used_bytes,
                 seconds=between - start,
                 seconds_without=end - between,
                 furthest=largest_difference(cached[0], again[0]),
@@ -128,9 +126,3 @@ def pick(Z: Tensor, settings: DecodingConfig, step: int) -> int:
         return int(likeliest(Z))
     drawn = torch.tensor([number(settings.seed or 0, step)], dtype=torch.double)
     return int(draw(narrow(Z, settings), drawn))
-
-
-def cache_bytes(cache: Cache) -> int:
-    """Memory of the keys and values of the tokens read so far, without what is reserved for later ones."""
-    used = cache.used
-    return sum(X[:1, :, :used].numel() * X.element_size() for X in (*cache.K, *cache.V))

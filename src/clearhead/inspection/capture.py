@@ -177,6 +177,14 @@ class Watcher:
         sums[name] = new, count
         return new / count
 
+    def keep(self, module: nn.Module, key: str, X: Tensor) -> None:
+        """Records what was edited part by part."""
+        if self.outer is not None:
+            self.outer.keep(module, key, X)
+        name = self.names.get((module, key))
+        if name in self.wanted:
+            self.trace[name] = X if self.attached else X.detach()
+
     def locate(self, edit: Edit, known: list[str]) -> list[tuple[str, Edit]]:
         """The sites where an edit acts, and the edit with its head as an index among those kept."""
         place, head = edit.place, edit.head

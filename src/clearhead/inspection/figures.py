@@ -18,7 +18,6 @@ from clearhead.model_folder import Bundle
 from clearhead.models.inputs import Inputs
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 
-SITES = {"encoder-decoder": "decoder.*.cross", "decoder": "decoder.*.self", "encoder": "encoder.*.self"}
 MOST_TOKENS = 24  # of a picture that can still be read
 LEVELS = 8  # shades of a small picture
 LETTER = 7.4  # width of a letter in the large picture
@@ -66,7 +65,9 @@ def attention_of(bundle: Bundle, text: str | list[int], target: str | None = Non
         before = target_frame(tokenizer.specials).before
         queries = shortened([*before, *tokenizer.encode(target)], bundle.config.context)
         inputs = Inputs(torch.tensor([queries], device=device), source=inputs.tokens)
-    with capture(module, f"{SITES[bundle.config.shape]}.weights") as trace:
+    kind = ".cross" if module.translates else ".self"
+    wanted = [f"{name}.weights" for name in bundle.config.attentions() if name.endswith(kind)]
+    with capture(module, *(wanted or [""])) as trace:
         module.outputs(inputs)
     heads = {
         f"{site.removesuffix('.weights')}.{head}": A[0, place].float().tolist()

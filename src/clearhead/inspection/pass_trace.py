@@ -21,7 +21,7 @@ from clearhead.layers.blocks import Block
 from clearhead.layers.masks import View
 from clearhead.models.inputs import Inputs
 from clearhead.models.model import Model
-from clearhead.models.transformer.stack import Stack
+from clearhead.models.transformer.stack import TransformerStack
 
 Ids = dict[str, list[int]]  # by stack
 Size = tuple[tuple[int, ...], int]  # the shape of a site without the batch, and its bytes
@@ -63,11 +63,11 @@ def site_sizes(module: Model, ids: Ids) -> dict[str, Size]:
 class PassBytes:
     """What a pass takes: what is recorded, what a block takes, and what is allocated at once besides."""
 
-    def __init__(self, sizes: Mapping[str, Size]) -> None:
+    def __init__(self, module: Model, sizes: Mapping[str, Size]) -> None:
         self.blocks: dict[str, int] = {}
         self.recorded = 0
         for name, (_, size) in sizes.items():
-            if inside := block_of_site(name):
+            if inside := block_to_rerun(module, name):
                 self.blocks[inside] = self.blocks.get(inside, 0) + size
             else:
                 self.recorded += size
@@ -99,6 +99,12 @@ def block_of_site(name: str) -> str | None:
     return f"{match[1]}.{match[2]}" if match else None
 
 
+def block_to_rerun(module: Model, name: str) -> str | None:
+    """The block that runs again for a site; None outside of a transformer: a recurrence needs all states before."""
+    stack = getattr(module, name.split(".")[0], None)
+    return block_of_site(name) if isinstance(stack, TransformerStack) else None
+
+
 class PassTrace(Mapping[str, Tensor]):
     """Every site of a pass by name, each (1, …); `record` runs the pass."""
 
@@ -112,7 +118,7 @@ class PassTrace(Mapping[str, Tensor]):
     ) -> None:
         self.module, self.ids, self.edits, self.lock = module, ids, edits, lock or RLock()
         self.sizes = site_sizes(module, ids)
-        self.bytes = PassBytes(self.sizes)
+        self.bytes = PassBytes(module, self.sizes)
         self.room = self.bytes.most(limit) - self.bytes.least  # for blocks to keep
         self.recorded: dict[str, Tensor] = {}
         self.kept: OrderedDict[str, dict[str, Tensor]] = (
@@ -122,7 +128,7 @@ class PassTrace(Mapping[str, Tensor]):
     @torch.no_grad()
     def record(self) -> Tensor:
         """Runs the model by the plain path, and records all that is outside its blocks; the result of the pass."""
-        outside = [name for name in self.sizes if block_of_site(name) is None]
+        outside = [name for name in self.sizes if block_to_rerun(self.module, name) is None]
         # A capture that wants the weights makes attention compute them, as it will for a block.
         plain = [edit(name, lambda A: A) for name in self.sizes if name.endswith(".weights")]
         with capture(self.module, *outside, edits=(*self.edits, *plain)) as trace:
@@ -145,7 +151,7 @@ class PassTrace(Mapping[str, Tensor]):
             if len(longer) == 1:
                 return self[longer[0]]
             raise InputError(f"{name} is not a tensor of this pass. {suggest(name, longer or self.sizes)}")
-        block = block_of_site(name)
+        block = block_to_rerun(self.module, name)
         if block is None:
             return self.recorded[name]
         with self.lock:
@@ -173,12 +179,12 @@ class PassTrace(Mapping[str, Tensor]):
         """The sites inside a block, which runs again on the stream before it."""
         name, number = block.split(".")
         stack, i = getattr(self.module, name), int(number)
-        assert isinstance(stack, Stack)
+        assert isinstance(stack, TransformerStack)
         part = stack.blocks[i]
         assert isinstance(part, Block)
         X = self.recorded[f"{name}.{i - 1}.{part.sites[-1]}" if i else f"{name}.embeddings.out"]
         at = torch.arange(X.shape[1])[None]
-        sites = [site for site in self.sizes if block_of_site(site) == block]
+        sites = [site for site in self.sizes if block_to_rerun(self.module, site) == block]
         with capture(self.module, *sites, edits=self.edits) as trace:
             source = None
             if part.cross is not None:

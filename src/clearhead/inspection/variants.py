@@ -16,18 +16,21 @@ from typing import Any
 from torch import Tensor, nn
 
 from clearhead.config.model import ModelConfig
+from clearhead.config.model_base import AnyModelConfig
 from clearhead.errors import InputError, suggest
 from clearhead.layers.blocks import Block
 from clearhead.layers.similarity import Similarity
 from clearhead.models.build import empty
 from clearhead.models.model import Model
-from clearhead.models.transformer.stack import Stack
+from clearhead.models.transformer.stack import TransformerStack
 
 PARTS = ("projections", "scaling", "mask", "positions")
 
 
-def why_not(config: ModelConfig) -> dict[str, str]:
+def why_not(config: AnyModelConfig) -> dict[str, str]:
     """The parts that this model cannot lose, each with the reason."""
+    if not isinstance(config, ModelConfig):
+        return dict.fromkeys(PARTS, f"It is a part of transformers, and this model is {config.family}.")
     reasons = {}
     if config.shape == "encoder" and config.window is None:
         reasons["mask"] = "An encoder has no mask: every token sees every other already."
@@ -44,25 +47,28 @@ def why_not(config: ModelConfig) -> dict[str, str]:
 
 def without(model: Model, *parts: str) -> Model:
     """A model that shares the weights of `model` but lacks these parts."""
-    check_parts(model.config, parts)
+    config = model.config
+    check_parts(config, parts)
+    assert isinstance(config, ModelConfig)  # no other has such parts
     changes: dict[str, Any] = {"scale": 1.0} if "scaling" in parts else {}
-    if "positions" in parts or ("projections" in parts and model.config.positions == "rotary"):
+    if "positions" in parts or ("projections" in parts and config.positions == "rotary"):
         # x has no pairs of numbers that belong to a head, so there is nothing that rotary angles could turn.
         changes |= {"positions": "none", "position_offset": 0, "rotary_scaling": None}
-    other = empty(model.config.replace(**changes))
+    changed = config.replace(**changes)
+    other = empty(changed)
     weights = dict(model.named_parameters())
     kept = {name: weights[name] for name, _ in other.named_parameters()}
     other.load_state_dict(kept, strict=False, assign=True)
-    for stack in (module for module in other.modules() if isinstance(module, Stack)):
+    for stack in (module for module in other.modules() if isinstance(module, TransformerStack)):
         if "mask" in parts:
             stack.causal, stack.window = False, None
         if "projections" in parts:
             for block in (block for block in stack.blocks if isinstance(block, Block)):
-                compare_inputs(block, other.config)
+                compare_inputs(block, changed)
     return other.eval()
 
 
-def check_parts(config: ModelConfig, parts: Iterable[str]) -> None:
+def check_parts(config: AnyModelConfig, parts: Iterable[str]) -> None:
     """Refuses parts that do not exist or that this model cannot lose."""
     reasons = why_not(config)
     for part in parts:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from clearhead.errors import InputError
 from clearhead.layers.attention import Dimensions
+from clearhead.layers.convolution import latest
 from clearhead.layers.masks import View
 
 FIRST_SLOTS = 128  # slots reserved at first; more are added when they are needed
@@ -27,9 +28,16 @@ class Cache:
     """
 
     def __init__(
-        self, sizes: list[Dimensions], batch: int, capacity: int, window: int | None, like: Tensor
+        self,
+        sizes: list[Dimensions],
+        batch: int,
+        capacity: int,
+        window: int | None,
+        like: Tensor,
+        past: Tensor | None = None,
     ) -> None:
         self.capacity, self.window = capacity, window
+        self.past = past  # (b, reach, d) the last vectors before a convolution, where there is one
         self.lengths = torch.zeros(batch, dtype=torch.long)  # on the CPU: they decide shapes
         room = self.room(0)
         self.K = [like.new_zeros(batch, len(size.key_heads), room, size.d_k) for size in sizes]
@@ -66,16 +74,15 @@ class Cache:
         """Memory of all keys and values."""
         return sum(X.numel() * X.element_size() for X in self.K + self.V)
 
+    @property
+    def used_bytes(self) -> int:
+        """Memory of the keys and values in use, without what is reserved for later tokens."""
+        return sum(X[: self.batch, :, : self.used].numel() * X.element_size() for X in self.K + self.V)
+
     def open(self, n: int, counts: Tensor | None = None) -> "Chunk":
         """Opens a step of n tokens a row, of which the first `counts` are real."""
         counts = torch.full_like(self.lengths, n) if counts is None else counts.cpu()
-        after = self.lengths + counts
-        if int(after.max()) > self.capacity:
-            row = int(after.argmax())
-            raise InputError(
-                f"A sequence of {int(self.lengths[row])} tokens has no room for {int(counts[row])} more: "
-                f"the cache's capacity is {self.capacity}.\nStart with a larger capacity."
-            )
+        after = lengths_after(self.lengths, counts, self.capacity)
         self.reserve(self.batch, int(after.max()))
         return Chunk(self, n, counts, after)
 
@@ -92,6 +99,7 @@ class Cache:
         for X in (*self.K, *self.V):
             X[moved.to(X.device), :, :used] = X[rows[moved].to(X.device), :, :used]
         self.lengths = self.lengths[rows]
+        self.past = None if self.past is None else self.past[rows.to(self.past.device)]
 
     def join(self, other: "Cache") -> None:
         """Adds the sequences of another cache to the batch."""
@@ -101,6 +109,8 @@ class Cache:
         for X, Y in zip((*self.K, *self.V), (*other.K, *other.V), strict=True):
             X[batch : batch + other.batch, :, :used] = Y[: other.batch, :, :used]
         self.lengths = torch.cat([self.lengths, other.lengths])
+        if self.past is not None and other.past is not None:
+            self.past = torch.cat([self.past, other.past])
 
     def reserve(self, batch: int, length: int) -> None:
         """Makes room for so many sequences of so many tokens; existing keys and values stay in their slots."""
@@ -114,12 +124,29 @@ class Cache:
     def truncate(self, lengths: Tensor) -> None:
         """Forgets the tokens of each sequence from its new length on."""
         shorter = lengths.cpu() < self.lengths
+        if self.past is not None and bool(shorter.any()):
+            raise InputError(
+                "Of what is before a convolution only the last vectors are kept, so the cache cannot be truncated.\n"
+                "Start again with the shorter text."
+            )
         if bool((shorter & (self.lengths > self.slots)).any()):
             raise InputError(
                 f"A window of {self.slots} positions has overwritten earlier tokens, so the cache cannot be "
                 "truncated.\nStart again with the shorter text."
             )
         self.lengths = torch.minimum(self.lengths, lengths.cpu())
+
+
+def lengths_after(lengths: Tensor, counts: Tensor, capacity: int) -> Tensor:
+    """The lengths (b,) of sequences that grow by `counts`, if there is room for that."""
+    after = lengths + counts
+    if int(after.max()) > capacity:
+        row = int(after.argmax())
+        raise InputError(
+            f"A sequence of {int(lengths[row])} tokens has no room for {int(counts[row])} more: "
+            f"the cache's capacity is {capacity}.\nStart with a larger capacity."
+        )
+    return after
 
 
 @dataclass
@@ -184,6 +211,12 @@ class Chunk:
         places = (self.cache.lengths.to(self.device)[rows] + columns) % slots
         X[rows, :, places] = new[rows, :, columns]
 
+    def pass_by(self, X: Tensor) -> Tensor | None:
+        """The vectors before X (b, n, d) that a convolution sees; those at the end of X are kept for the next chunk."""
+        past = self.cache.past
+        self.cache.past = None if past is None else latest(past, X, self.counts)
+        return past
+
     def finish(self) -> None:
         """Adds the new tokens to the lengths."""
         self.cache.lengths = self.after
@@ -236,7 +269,7 @@ class Memory:
         return torch.ones(len(self.owner), self.to.shape[1], dtype=torch.bool, device=self.to.device)
 
 
-@dataclass
+@dataclass(eq=False)
 class DecoderState:
     """What a decoder knows of the texts it generates."""
 
@@ -247,6 +280,11 @@ class DecoderState:
     def lengths(self) -> Tensor:
         """Tokens of each sequence so far: (b,)."""
         return self.cache.lengths
+
+    @property
+    def used_bytes(self) -> int:
+        """Memory of what is kept of the tokens so far."""
+        return self.cache.used_bytes
 
     def select(self, rows: Tensor) -> None:
         """Keeps these sequences, in this order; one may be kept twice."""

@@ -120,3 +120,26 @@ def real_tokens(counts: Tensor | None, n: int) -> Tensor | None:
     if counts is None:
         return None
     return torch.arange(n, device=counts.device) < counts[:, None]
+
+
+def document_starts(documents: Tensor) -> Tensor:
+    """(b, n) true where a document begins, from the number of each token's document."""
+    starts = torch.ones_like(documents, dtype=torch.bool)
+    starts[:, 1:] = documents[:, 1:] != documents[:, :-1]
+    return starts
+
+
+def each_document(X: Tensor, documents: Tensor | None, read: Callable[[Tensor], Tensor]) -> Tensor:
+    """Reads each document packed into the rows of X (b, n, d) as a row of its own: (b, n, d).
+
+    For what has no mask to keep them apart; padding is on the right, where a causal reader does not look.
+    """
+    if documents is None:
+        return read(X)
+    starts = document_starts(documents).flatten()
+    number = starts.cumsum(0) - 1  # (b · n,)
+    first = starts.nonzero()[:, 0]
+    place = torch.arange(len(starts), device=X.device) - first[number]
+    rows = X.new_zeros(len(first), int(place.max()) + 1, X.shape[2])
+    rows = rows.index_put((number, place), X.flatten(0, 1))
+    return read(rows)[number, place].unflatten(0, X.shape[:2])

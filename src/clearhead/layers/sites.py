@@ -23,9 +23,12 @@ class Listener(Protocol):
     def hear(self, module: nn.Module, key: str, X: Tensor) -> Tensor:
         """Takes a site's tensor and returns the one that continues in its place."""
 
+    def keep(self, module: nn.Module, key: str, X: Tensor) -> None:
+        """Takes the whole of a tensor whose parts have passed the site one by one."""
+
 
 class CachedStep(NamedTuple):
-    """A step with a key-value cache, in which a site sees only the new tokens."""
+    """A step in which a site sees only some tokens: the new ones, or one at a time in a recurrence."""
 
     cache: object  # the same one at every step of some texts
     at: Tensor  # (b or 1, n) the positions of the new tokens in their texts
@@ -42,6 +45,12 @@ def site(module: nn.Module, key: str, X: Tensor) -> Tensor:
     if torch.compiler.is_compiling() or (now := _listener.get()) is None:
         return X
     return now.hear(module, key, X)
+
+
+def keep(module: nn.Module, key: str, X: Tensor) -> None:
+    """Records the whole of a tensor that has passed a site token by token, as a recurrence computes it."""
+    if not torch.compiler.is_compiling() and (now := _listener.get()) is not None:
+        now.keep(module, key, X)
 
 
 def is_watched(module: nn.Module, *keys: str) -> bool:

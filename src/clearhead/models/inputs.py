@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from clearhead.config.model import ModelConfig
+from clearhead.config.model_base import AnyModelConfig
 from clearhead.errors import InputError
 
 MOST_UNLEARNED = 4096  # tokens that are read if positions have no table; memory grows with the square
@@ -117,14 +117,14 @@ def check_counts(counts: Tensor | None, tokens: Tensor, least: int = 1, what: st
         )
 
 
-def longest_readable(config: ModelConfig) -> int | None:
+def longest_readable(config: AnyModelConfig) -> int | None:
     """How many tokens a model can read: with a table of positions its context, otherwise more than it has learned."""
-    if config.context is None or config.positions == "learned":
+    if config.context is None or config.has_position_table:
         return config.context
     return max(config.context, MOST_UNLEARNED)
 
 
-def check_length(n: int, config: ModelConfig, what: str = "tokens") -> None:
+def check_length(n: int, config: AnyModelConfig, what: str = "tokens") -> None:
     """No more than the model can read."""
     longest = longest_readable(config)
     if longest is not None and n > longest:

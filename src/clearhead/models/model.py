@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from torch import Tensor, nn
 
-from clearhead.config.model import ModelConfig
+from clearhead.config.model_base import AnyModelConfig
 from clearhead.errors import InputError
 from clearhead.layers.sites import site
-from clearhead.models.inputs import Inputs, check_fields
+from clearhead.models.inputs import Inputs, check_counts, check_fields, check_length, check_tokens
 
 
 class State(Protocol):
@@ -19,6 +19,10 @@ class State(Protocol):
     @property
     def lengths(self) -> Tensor:
         """Tokens of each text so far: (b,)."""
+
+    @property
+    def used_bytes(self) -> int:
+        """Memory of what is kept of the tokens so far."""
 
     def select(self, rows: Tensor) -> None:
         """Keeps these texts, in this order; one may be kept twice."""
@@ -34,7 +38,7 @@ class Model(nn.Module):
     takes: tuple[str, ...] = ()
     translates = False  # reads a source and writes a target
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: AnyModelConfig) -> None:
         super().__init__()
         self.config = config
         self.head: nn.Module
@@ -78,12 +82,22 @@ class Model(nn.Module):
         """
         raise self.cannot_write()
 
+    def quieten(self) -> None:
+        """Scales down what new weights add, where a family needs that."""
+
     def cannot_write(self) -> InputError:
         """The error of a model that is asked to generate."""
         return InputError(
             f"A model of shape '{self.config.shape}' with head '{self.config.head}' does not generate text.\n"
             "Use a language model or a translator; this one works with classify or embed."
         )
+
+    def check(self, inputs: Inputs) -> None:
+        """Rejects inputs that the model cannot read."""
+        self.check_fields(inputs)
+        check_tokens(inputs.tokens, self.config.vocabulary, self.config.width_top)
+        check_counts(inputs.counts, inputs.tokens)
+        check_length(inputs.tokens.shape[1], self.config)
 
     def check_fields(self, inputs: Inputs) -> None:
         """Rejects a call that this model cannot answer, before its values are looked at."""

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from clearhead.config.model import ModelConfig
 from clearhead.decoding.steppers import direct
 from clearhead.decoding.steppers.direct import DirectStepper, stepper_of
 from clearhead.decoding.steppers.products import Order
@@ -14,16 +15,25 @@ from clearhead.inspection.capture import capture
 from clearhead.models.transformer.decoder import Decoder
 from tests.decoding.tiny import language_model
 from tests.models.cases import CASES, Case, gap, some_ids, some_source
+from tests.narrow import transformer
 
 TOLERANCE = 1e-5  # of float32 sums taken in another order, relative to the largest number
 
-WRITERS = [case for case in CASES.values() if case.is_writer]
+WRITERS = [case for case in CASES.values() if case.is_writer and isinstance(case.config, ModelConfig)]
 
 
 def decoder(case: Case) -> Decoder:
     model = case.model()
     assert isinstance(model, Decoder)
     return model
+
+
+def test_other_families_step_by_themselves() -> None:
+    others = [case for case in CASES.values() if case.is_writer and not isinstance(case.config, ModelConfig)]
+    assert len(others) > 8
+    for case in others:
+        model = case.model()
+        assert stepper_of(model) is model
 
 
 DIRECT = [case for case in WRITERS if isinstance(stepper_of(decoder(case)), DirectStepper)]
@@ -34,12 +44,13 @@ def test_most_models_are_stepped_directly_and_the_others_by_themselves() -> None
     others = [case for case in WRITERS if case not in DIRECT]
     for case in others:
         assert stepper_of(decoder(case)) is decoder(case)
-        config = case.config
+        config = transformer(case.config)
         assert (
             config.similarity not in ("scaled_dot", "dot")
             or config.width_k != config.width_v
             or config.projections == "none"
             or config.token_types
+            or config.convolution
             or any(name.startswith("decoder.") for name in config.kept_heads)
         ), case.name
 
@@ -99,7 +110,7 @@ def test_another_order_is_only_for_many_steps_of_one_kind() -> None:
 
 
 def test_the_kernel_is_compiled_sooner_for_a_larger_model() -> None:
-    small, large = (DirectStepper(Decoder(language_model(d=d).config)) for d in (12, 36))
+    small, large = (DirectStepper(Decoder(transformer(language_model(d=d).config))) for d in (12, 36))
     assert large.patience["for a row"] < small.patience["for a row"]
     size = sum(weight.numel() for weight in large.model.parameters())
     assert large.patience["for a row"] == direct.COMPILE_AFTER / size
@@ -113,7 +124,7 @@ def own_steps(model: Decoder) -> list[int]:
 
 
 def fresh(**settings: Any) -> tuple[Decoder, DirectStepper, list[int]]:
-    model = Decoder(language_model(**settings).config).eval()
+    model = Decoder(transformer(language_model(**settings).config)).eval()
     stepper = stepper_of(model)
     assert isinstance(stepper, DirectStepper)
     return model, stepper, own_steps(model)
@@ -197,7 +208,7 @@ def test_no_gradients_are_kept() -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 def test_other_types_of_numbers(dtype: torch.dtype) -> None:
     for settings in ({}, {"positions": "alibi"}, {"positions": "sinusoidal"}):
-        model = Decoder(language_model(**settings).config).to(dtype).eval()
+        model = Decoder(transformer(language_model(**settings).config)).to(dtype).eval()
         logits = walk(stepper_of(model), some_ids(3, 12), None)
         assert all(Z.dtype == dtype for Z in logits)
         limit = 0.1 if dtype == torch.bfloat16 else 1e-9

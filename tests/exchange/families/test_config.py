@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clearhead.config.model import Head, ModelConfig, RotaryScaling
+from clearhead.config.model import ModelConfig, RotaryScaling
+from clearhead.config.model_base import Head
 from clearhead.errors import ConfigError
 from clearhead.exchange.families.registry import FAMILIES, config_from
 from clearhead.models.build import empty

@@ -10,7 +10,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from clearhead import model_folder
-from clearhead.config.model import Head, ModelConfig
+from clearhead.config.model import ModelConfig
+from clearhead.config.model_base import Head
 from clearhead.errors import ModelFolderError
 from clearhead.exchange.exporting import export_model
 from clearhead.exchange.families.registry import FAMILIES
@@ -33,6 +34,7 @@ from clearhead.models.inputs import Inputs
 from clearhead.models.model import Model
 from clearhead.models.transformer.encoder import Encoder
 from tests.exchange.tiny import ALL, Pair, pair
+from tests.narrow import transformer
 
 every_model = pytest.mark.parametrize("name", ALL)
 
@@ -109,7 +111,7 @@ def rules_at_work(model: Model, table: WeightNames) -> Iterator[Rename]:
     """The rules that rename some weight of a model."""
     parameters = dict(model.named_parameters(remove_duplicate=False))
     for rule in [*table.trunk, *table.heads.get(model.config.head, ())]:
-        if rule.when(model.config) and any(matches(rule, parameters)):
+        if rule.when(transformer(model.config)) and any(matches(rule, parameters)):
             yield rule
 
 

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from clearhead.config.model import ModelConfig
-from clearhead.models.build import SHAPES, build
+from clearhead.models.build import FAMILIES, build
 from clearhead.models.inputs import Inputs
 from tests.models.cases import configure, some_ids
 
 WIDE = {"d": 256, "h": 4, "d_ff": 512, "vocabulary": 500, "decoder_blocks": 3, "encoder_blocks": 2}
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", FAMILIES["transformer"])
 def test_the_same_seed_gives_the_same_model(shape: str) -> None:
     config = configure(shape, {"positions": "learned", "similarity": "additive"})
     one, same, other = (dict(build(config, seed).named_parameters()) for seed in (1, 1, 2))
@@ -65,7 +65,7 @@ def test_logits_start_small_and_the_stream_does_not_grow_with_depth() -> None:
         assert 0.7 < float(logits.detach().std()) < 1.4
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", FAMILIES["transformer"])
 def test_with_zero_outputs_every_block_starts_as_the_identity(shape: str) -> None:
     config = configure(shape, {"zero_outputs": True, "norm": "none"})
     model, tokens = build(config), some_ids(2, 5)

@@ -21,6 +21,7 @@ from clearhead.models.inputs import Inputs
 from clearhead.page import page_files
 from clearhead.serving.explorer.requests import MOST_CHARACTERS
 from tests.decoding.tiny import assert_same_or_tied, classifier
+from tests.narrow import transformer
 from tests.serving.conftest import Asker
 from tests.serving.explorer.packets import unpack
 
@@ -167,7 +168,7 @@ def test_what_if_runs_the_model_without_a_part(writes: Asker, part: str) -> None
 
 def test_a_change_names_the_prediction_that_moves_most(asker: Asker) -> None:
     config = asker.model.config
-    heads = [f"{config.attentions()[-1]}.{head}" for head in range(config.h)]
+    heads = [f"{config.attentions()[-1]}.{head}" for head in config.heads(config.attentions()[-1])]
     assert asker.ask(TEXT)["change"] is None
     answer = asker.ask(TEXT, mute=heads)
     source = torch.tensor([ids_of(answer)["encoder"]]) if config.shape == "encoder-decoder" else None
@@ -337,7 +338,7 @@ def test_a_text_is_written_as_generate_writes_it(
             assert_same_or_tied(asker.model.bundle, prompt.ids, ids, theirs, prompt.source)
         assert max(step["difference"] for step in found["steps"]) < 1e-3
         assert [step["computed"] for step in found["steps"][1:]] == [1] * (len(ids) - 1)
-        config, last = asker.model.config, found["steps"][-1]
+        config, last = transformer(asker.model.config), found["steps"][-1]
         assert last["cache_bytes"] == 4 * 2 * config.decoder_blocks * config.h * config.width_k * last["read"]
 
 

@@ -88,7 +88,7 @@ def adapted(model: Model, **settings: Any) -> Model:
     return model
 
 
-@cases(has_blocks=True)
+@cases(has_attention=True)
 def test_every_kind_of_model_can_be_adapted_and_merged(case: Case) -> None:
     model, plain = build(case.config), build(case.config)
     stirred(adapted(model))

@@ -10,6 +10,7 @@ from typing import get_origin
 import pytest
 
 from clearhead.config.effects import DECIDED, RULES
+from clearhead.config.families import FAMILIES
 from clearhead.config.overrides import find_setting, group_of
 from clearhead.config.run import RunConfig
 from clearhead.config.settings import Settings
@@ -132,8 +133,9 @@ def test_the_same_overrides_are_refused_beside_a_recipe(table: str) -> None:
 
 def test_every_rule_names_settings_and_can_give_its_reason(table: str) -> None:
     made, _ = recipe_for("classify", [table])
+    known = {*NAMES, *(f"model.{key}" for family in FAMILIES.values() for key in family.model_fields)}
     for rule in RULES:
         assert rule.reason.format(run=made)
         for pattern in rule.names:
             stem = pattern.partition("[")[0].rstrip("*")
-            assert any(name.startswith(stem) for name in NAMES), pattern
+            assert any(name.startswith(stem) for name in known), pattern

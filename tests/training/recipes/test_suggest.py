@@ -20,6 +20,7 @@ from clearhead.training.recipes.sizing import Machine
 from clearhead.training.recipes.suggest import recipe_for
 from clearhead.training.run.plan import count_steps
 from clearhead.training.run.run import make_run
+from tests.narrow import transformer
 
 LETTERS = random.Random(1)
 TWO_CORES = {"training.threads": "2"}
@@ -109,7 +110,7 @@ def test_what_the_user_says_is_kept_and_the_rest_follows(tmp_path: Path) -> None
         "model.context": "none",
     }
     config, reasons = recipe_for("language-model", [file], overrides=overrides)
-    assert (config.model.d, config.model.h) == (96, 3)
+    assert (config.model.d, transformer(config.model).h) == (96, 3)
     assert (config.tokenizer.kind, config.model.context) == ("character", None)
     assert (config.training.steps, config.training.minutes, config.training.epochs) == (7, None, None)
     assert not any("model.d =" in reason or "model.context" in reason for reason in reasons)
@@ -265,7 +266,7 @@ def test_dna_is_read_in_threes_where_they_line_up(
     tmp_path: Path,
 ) -> None:
     config, _ = recipe_for("classify", sequences(tmp_path, lengths, letters), overrides=overrides)
-    tokens, model = config.tokenizer, config.model
+    tokens, model = config.tokenizer, transformer(config.model)
     assert (tokens.kind, tokens.k, model.encoder_blocks, model.positions) == chosen
     assert truncated(config) == 0
 
@@ -275,7 +276,7 @@ def test_words_that_come_again_are_tokens_of_a_classifier(tmp_path: Path) -> Non
     texts = [" ".join(LETTERS.choices(few, k=8)) for _ in range(200)]
     config, reasons = recipe_for("classify", labelled(tmp_path, texts))
     assert (config.tokenizer.kind, config.model.encoder_blocks, config.model.dropout) == ("word", 1, 0.5)
-    assert (config.model.initial_deviation, config.model.norm_epsilon) == (0.02, 1.0)
+    assert (config.model.initial_deviation, transformer(config.model).norm_epsilon) == (0.02, 1.0)
     assert any("100 % of the words of unseen texts are known" in reason for reason in reasons)
     assert prepare(config).tokenizers.target.size < 70
 
@@ -290,7 +291,10 @@ def test_words_that_come_again_are_tokens_of_a_classifier(tmp_path: Path) -> Non
 )
 def test_words_that_are_not_known_elsewhere_are_cut_into_pieces(texts: list[str], tmp_path: Path) -> None:
     config, _ = recipe_for("classify", labelled(tmp_path, texts))
-    assert (config.tokenizer.kind, config.model.norm_epsilon) == ("bpe", ModelConfig().norm_epsilon)
+    assert (config.tokenizer.kind, transformer(config.model).norm_epsilon) == (
+        "bpe",
+        ModelConfig().norm_epsilon,
+    )
 
 
 @pytest.mark.parametrize("letters", ["0123456789", "😀😡🎉👍"])
@@ -305,7 +309,7 @@ def test_short_words_have_room(letters: str, tmp_path: Path) -> None:
 def test_a_stated_kind_has_no_settings_of_words(kind: str, tmp_path: Path) -> None:
     files = labelled(tmp_path, ["good bad fine poor " * 3 + str(k % 7) for k in range(200)])
     config, reasons = recipe_for("classify", files, overrides={"tokenizer.kind": kind})
-    assert config.model.norm_epsilon == ModelConfig().norm_epsilon
+    assert transformer(config.model).norm_epsilon == ModelConfig().norm_epsilon
     assert config.tokenizer.vocabulary < 32_768
     assert not any("unseen texts are known" in reason for reason in reasons)
 
@@ -345,8 +349,8 @@ def test_a_model_to_start_from_gives_its_settings(tmp_path: Path) -> None:
     save(tmp_path / "model", Bundle(build(model)))
     file = labelled_file(tmp_path, {"a": 30, "b": 30})
     config, _ = recipe_for("classify", [file], overrides={"training.init_from": str(tmp_path / "model")})
-    assert (config.model.d, config.model.h, config.model.encoder_blocks) == (24, 3, 5)
-    assert config.model.feedforward == "silu"
+    assert (config.model.d, transformer(config.model).h, config.model.encoder_blocks) == (24, 3, 5)
+    assert transformer(config.model).feedforward == "silu"
     assert config.training.learning_rate < 1e-3
 
 

@@ -32,6 +32,7 @@ from clearhead.training.run.start import (
     gentle_settings,
     resolve_start,
 )
+from tests.narrow import transformer
 from tests.text.tokenizers.chats import TALK, tokenizer_of
 from tests.training.checkpoints.saved import rewrite
 from tests.training.trainers import configured
@@ -144,7 +145,7 @@ def test_the_recipe_says_what_is_read_and_the_model_how_large_it_is(tmp_path: Pa
     config = configured("classify", tmp_path / "b", init_from=kept(tmp_path / "given", given))
     model = config.model.replace(d=16, dropout=0.3, pool="first")
     run = make_run(config.replace(model=model), tmp_path / "run")
-    found = run.config.model
+    found = transformer(run.config.model)
     assert (found.d, found.context, found.encoder_blocks) == (8, 64, 2)
     assert (found.dropout, found.pool, found.attention_dropout) == (0.3, "first", 0.0)
     assert "model.d = 16, model.encoder_blocks = 1, model.decoder_blocks = 1: ignored" in run.notes[0]

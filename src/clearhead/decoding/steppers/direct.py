@@ -24,10 +24,10 @@ from clearhead.layers.norms import LayerNorm, Norm, RMSNorm
 from clearhead.layers.positions import rotate
 from clearhead.layers.residual import Both, Post, Residual
 from clearhead.layers.sites import listener
+from clearhead.models.heads import LanguageHead
 from clearhead.models.model import Model
 from clearhead.models.transformer.decoder import Decoder
-from clearhead.models.transformer.heads import LanguageHead
-from clearhead.models.transformer.stack import Stack
+from clearhead.models.transformer.stack import TransformerStack
 
 # When another order of the weights would have paid:
 COPY_AFTER = 32  # steps with several rows, after which a copy is made
@@ -53,12 +53,13 @@ DirectSublayer = Callable[[Tensor, Now], Tensor]  # (b, d) -> (b, d)
 
 def stepper_of(model: Model) -> Stepper[Any]:
     """The fastest stepper for a model: a direct one where it is made of the parts that are known here."""
+    if not isinstance(model, Decoder):
+        return model
     config = model.config
     is_dot = config.similarity in ("scaled_dot", "dot") and config.width_k == config.width_v
     is_whole = not any(name.startswith("decoder.") for name in config.kept_heads)
-    is_usual = config.projections != "none" and not config.token_types
-    is_known = is_dot and is_whole and is_usual
-    return DirectStepper(model) if isinstance(model, Decoder) and is_known else model
+    is_usual = config.projections != "none" and not config.token_types and config.convolution is None
+    return DirectStepper(model) if is_dot and is_whole and is_usual else model
 
 
 class DirectStepper:
@@ -126,7 +127,7 @@ class DirectStepper:
         return self.head(self.norm(X))[:, None]
 
 
-def open_step(state: DecoderState, stack: Stack, lengths: list[int]) -> Now:
+def open_step(state: DecoderState, stack: TransformerStack, lengths: list[int]) -> Now:
     """Opens a step of one token for texts of these lengths."""
     weight, m = stack.tokens.weight, max(lengths) + 1
     state.cache.reserve(len(lengths), m)
@@ -142,7 +143,7 @@ def open_step(state: DecoderState, stack: Stack, lengths: list[int]) -> Now:
     return Now(state, len(lengths), m, at, is_even, mask, stack.positions.angles(at), mask_of_source)
 
 
-def embed(stack: Stack, tokens: Tensor, at: Tensor) -> Tensor:
+def embed(stack: TransformerStack, tokens: Tensor, at: Tensor) -> Tensor:
     """x_i = E t_i + P p_i: (b, 1, d)."""
     E = stack.tokens.weight
     X = F.embedding(tokens.to(E.device), E)
@@ -183,7 +184,7 @@ def direct_norm(norm: Norm) -> Callable[[Tensor], Tensor]:
 
 def direct_head(head: nn.Module, order: Order) -> Product:
     """The logits (b, vocabulary) of vectors (b, d)."""
-    if not isinstance(head, LanguageHead) or head.transform is not None or head.soft_cap is not None:
+    if type(head) is not LanguageHead or head.soft_cap is not None:
         return lambda X: head.forward(X[:, None])[:, 0]
     W, scale = product(head.table.weight, head.bias, order), head.scale
     return W if scale == 1 else lambda X: W(X * scale)

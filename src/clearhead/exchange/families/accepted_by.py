@@ -4,6 +4,7 @@ vLLM's own graphs of Llama, Mistral and Qwen have silu in the gate; other models
 """
 
 from clearhead.config.model import ModelConfig
+from clearhead.config.model_base import AnyModelConfig
 from clearhead.errors import ConfigError
 from clearhead.exchange.families.choose_family import Representation, nearest_family
 from clearhead.exchange.families.export_config import score_scale
@@ -13,8 +14,10 @@ WITH_TRANSFORMERS = "with --model-impl transformers"
 SILU_ONLY = ("llama", "mistral", "qwen2", "qwen3")
 
 
-def describe_export(config: ModelConfig) -> str:
+def describe_export(config: AnyModelConfig) -> str:
     """As which family a model can be exported, or the settings that prevent it and those that would not."""
+    if not isinstance(config, ModelConfig):
+        return f"cannot be exported: other programs have no {config.family} models; share the model folder itself"
     nearest = nearest_family(config)
     if nearest is None:
         return "cannot be exported: no Hugging Face architecture has these sizes; make d a multiple of h, and d_k even"

@@ -4,7 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from clearhead.config.model import FeedForward, Head
+from clearhead.config.model import FeedForward
+from clearhead.config.model_base import Head
 from clearhead.errors import ConfigError, suggest
 
 ACTIVATIONS: dict[str, FeedForward] = {

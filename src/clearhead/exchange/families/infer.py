@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from clearhead.config.model import Head
+from clearhead.config.model_base import Head
 from clearhead.exchange.families.hf_config import head_of
 from clearhead.exchange.families.registry import FAMILIES, UNSUPPORTED
 from clearhead.exchange.weights.read import StoredTensor

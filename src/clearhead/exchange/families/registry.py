@@ -4,7 +4,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from clearhead.config.model import Head, ModelConfig, Shape
+from clearhead.config.model import ModelConfig
+from clearhead.config.model_base import Head, Shape
 from clearhead.errors import ConfigError, suggest
 from clearhead.exchange.families import export_config, import_config, weight_names
 from clearhead.exchange.families.hf_config import HuggingFaceConfig, head_of

@@ -7,7 +7,8 @@
 from pathlib import PurePosixPath
 from typing import Any, get_args
 
-from clearhead.config.model import ModelConfig, Pool
+from clearhead.config.model import ModelConfig
+from clearhead.config.model_base import Pool
 from clearhead.errors import ConfigError
 from clearhead.exchange.hf_folder import HuggingFaceFolder
 
@@ -17,6 +18,7 @@ POOLS: dict[str, Pool] = {
     "pooling_mode_cls_token": "first",
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_lasttoken": "last",
+    "pooling_mode_max_tokens": "max",
 }
 MODES: dict[str, Pool] = {"cls": "first", "mean": "mean", "lasttoken": "last"}  # in newer files
 

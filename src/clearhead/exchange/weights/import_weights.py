@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from clearhead.config.model import Head
+from clearhead.config.model_base import Head
 from clearhead.errors import ModelFolderError, first_few
 from clearhead.exchange.weights.read import StoredTensor
 from clearhead.exchange.weights.rename import Conversion, WeightNames, conversions

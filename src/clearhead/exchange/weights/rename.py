@@ -15,7 +15,8 @@ from fnmatch import fnmatchcase
 import torch
 from torch import Tensor
 
-from clearhead.config.model import Head, ModelConfig
+from clearhead.config.model import ModelConfig
+from clearhead.config.model_base import Head
 from clearhead.errors import ModelFolderError, first_few
 from clearhead.models.model import Model
 
@@ -103,10 +104,11 @@ def conversions(model: Model, names: WeightNames) -> list[Conversion]:
     """Every tensor of the family that a model has, tied ones under each of their names."""
     parameters = dict(model.named_parameters(remove_duplicate=False))
     first = {id(parameter): name for name, parameter in model.named_parameters()}
-    found = []
-    for prefix, renames in names.of_head(model.config.head):
+    found, config = [], model.config
+    assert isinstance(config, ModelConfig)  # no other is exchanged
+    for prefix, renames in names.of_head(config.head):
         for rename in renames:
-            for theirs, ours in matches(rename, parameters) if rename.when(model.config) else ():
+            for theirs, ours in matches(rename, parameters) if rename.when(config) else ():
                 stored = tuple(first[id(parameters[name])] for name in ours)
                 found.append(Conversion(prefix + theirs, stored, rename.layout, rename.is_copy))
     nameless = set(first.values()).difference(*(conversion.ours for conversion in found))

@@ -10,8 +10,7 @@ import torch.nn.functional as F
 
 from clearhead.inspection.passes import Pass
 from clearhead.inspection.readings.predictions import Prediction, check_position, likeliest_of, logits_at
-from clearhead.inspection.readings.tensors import stack_of, stream_before, sublayers_of
-from clearhead.layers.blocks import Block
+from clearhead.inspection.readings.tensors import block_of, stack_of, stream_before, sublayers_of
 
 LENS_TOKENS = 5  # predictions at each site
 
@@ -43,8 +42,8 @@ def stream_steps(captured: Pass, stack: str, position: int) -> list[StreamStep]:
     check_position(captured, stack, position)
     start = float(captured.trace[f"{stack}.embeddings.out"][0, position].norm())
     steps = [StreamStep(f"{stack}.embeddings", 0.0, start, start, None)]
-    for i, block in enumerate(blocks):
-        assert isinstance(block, Block)
+    for i in range(len(blocks)):
+        block = block_of(captured, stack, str(i))
         for index, sublayer in enumerate(sublayers_of(block)):
             place = f"{stack}.{i}.{sublayer}"
             before = stream_before(captured, place)[position]
@@ -59,10 +58,7 @@ def stream_steps(captured: Pass, stack: str, position: int) -> list[StreamStep]:
 
 def stream_sites(captured: Pass, stack: str) -> list[str]:
     """Where the stream of a stack is recorded: after the embeddings, and after every sublayer."""
-    sites = [f"{stack}.embeddings.out"]
-    for i, block in enumerate(stack_of(captured, stack).blocks):
-        sites += [f"{stack}.{i}.{site}" for site in block.sites]  # type: ignore[union-attr]
-    return sites
+    return [f"{stack}.{site}" for site in stack_of(captured, stack).stream]
 
 
 def stream_norms(captured: Pass) -> dict[str, list[float]]:

@@ -7,7 +7,8 @@ from clearhead.errors import InputError, suggest
 from clearhead.inspection.passes import Pass
 from clearhead.layers.attention import Attention
 from clearhead.layers.blocks import Block
-from clearhead.models.transformer.stack import Stack
+from clearhead.models.stack import Stack
+from clearhead.models.transformer.stack import TransformerStack
 
 
 def tensor(captured: Pass, name: str, head: str | None = None) -> Tensor:
@@ -47,11 +48,15 @@ def stack_of(captured: Pass, name: str) -> Stack:
 
 
 def block_of(captured: Pass, stack: str, number: str) -> Block:
-    """A block by its number."""
+    """A block of attention and feed-forward by its number."""
     blocks = stack_of(captured, stack).blocks
     block = blocks[int(number)] if number.isdecimal() and int(number) < len(blocks) else None
-    if not isinstance(block, Block):
+    if block is None:
         raise InputError(f"{stack} has no block {number}; it has {len(blocks)}.")
+    if not isinstance(block, Block):
+        raise InputError(
+            f"{stack}.{number} is no block of attention and feed-forward, so it has no sublayers."
+        )
     return block
 
 
@@ -86,7 +91,7 @@ def sublayer_input(captured: Pass, place: str) -> Tensor:
     """What a sublayer is given: the stream, normed unless the norm comes after (n, d)."""
     stack, block, sublayer = parts_of(place)
     X = stream_before(captured, place)
-    if captured.module.config.norm_placement == "post":
+    if captured.module.config.is_post_norm:
         return X
     residual = getattr(block_of(captured, stack, block), f"add_{sublayer}")
     return residual.norm(X[None])[0]
@@ -98,7 +103,10 @@ def position_bias(captured: Pass, place: str) -> Tensor:
     stack, block, sublayer = parts_of(place)
     at = torch.arange(len(captured.ids[stack]))[None]
     attention = getattr(block_of(captured, stack, block), sublayer)
-    bias = stack_of(captured, stack).positions.bias(at, at) if sublayer == "self" else None
+    owner = stack_of(captured, stack)
+    bias = (
+        owner.positions.bias(at, at) if isinstance(owner, TransformerStack) and sublayer == "self" else None
+    )
     if bias is None or not isinstance(attention, Attention):
         raise InputError(f"{place} adds no bias to its scores.")
     chosen = attention.select(bias)
@@ -111,5 +119,7 @@ def scales(captured: Pass) -> dict[str, float]:
     found = {}
     for name in captured.module.config.attentions():
         stack, block, sublayer = parts_of(name)
-        found[name] = float(getattr(block_of(captured, stack, block), sublayer).similarity.scale)
+        attention = captured.module.get_submodule(f"{stack}.blocks.{block}.{sublayer}")
+        assert isinstance(attention, Attention)
+        found[name] = float(attention.similarity.scale)
     return found

@@ -3,15 +3,14 @@
 from torch import Tensor
 
 from clearhead.config.model import ModelConfig
-from clearhead.errors import InputError
 from clearhead.layers.cache import DecoderState, Memory
 from clearhead.layers.masks import real_tokens
-from clearhead.models.inputs import Inputs, check_counts, check_length, check_tokens
-from clearhead.models.model import Model
+from clearhead.models.inputs import Inputs
+from clearhead.models.stack import make_table
 from clearhead.models.transformer.decoder import Decoder, causal_view
 from clearhead.models.transformer.encoder import encode
-from clearhead.models.transformer.heads import make_head
-from clearhead.models.transformer.stack import Stack, make_table
+from clearhead.models.transformer.heads import make_transformer_head
+from clearhead.models.transformer.stack import TransformerStack
 
 
 class Translator(Decoder):
@@ -20,13 +19,15 @@ class Translator(Decoder):
     takes = ("source", "source_counts")
     translates = True
 
-    def __init__(self, config: ModelConfig) -> None:
-        Model.__init__(self, config)
+    def build_stacks(self, config: ModelConfig) -> None:
+        """Both stacks and the head."""
         source = make_table(config.vocabulary_encoder, config.width_encoder)
         target = source if config.is_shared else make_table(config.vocabulary, config.d)
-        self.encoder = Stack(config, "encoder", source, config.encoder_blocks)
-        self.decoder = Stack(config, "decoder", target, config.decoder_blocks, config.width_encoder)
-        self.head = make_head(config, target)
+        self.encoder = TransformerStack(config, "encoder", source, config.encoder_blocks)
+        self.decoder = TransformerStack(
+            config, "decoder", target, config.decoder_blocks, config.width_encoder
+        )
+        self.head = make_transformer_head(config, target)
 
     def vectors(self, inputs: Inputs) -> Tensor:
         """What the head reads of the target, whose blocks have looked at the source: (b, n, d)."""
@@ -36,25 +37,18 @@ class Translator(Decoder):
 
     def encode(self, tokens: Tensor, counts: Tensor | None = None) -> Tensor:
         """The encoder's output, one vector per source token: (b, m, encoder_d)."""
-        check_tokens(tokens, self.config.vocabulary_encoder, self.config.width_encoder, "source")
-        check_counts(counts, tokens, what="source_counts")
-        check_length(tokens.shape[1], self.config, "source")
+        self.check_source(tokens, counts)
         return encode(self.encoder, tokens, counts)
 
     def remember(self, source: Tensor | None, counts: Tensor | None, batch: int) -> Memory:
         """The source as the decoder's cross-attention sees it."""
-        assert source is not None  # the border has checked it
-        X = self.encode(source, counts)
-        if len(X) != batch:
-            raise InputError(
-                f"There are {len(X)} sources for {batch} targets.\nGive one source for each row of the batch."
-            )
+        X = self.encode_source(source, counts, batch)
         return self.decoder.remember(X, real_tokens(counts, X.shape[1]))
 
-    def start(
-        self, batch: int, capacity: int, source: Tensor | None = None, source_counts: Tensor | None = None
+    def new_state(
+        self, batch: int, capacity: int, source: Tensor | None, source_counts: Tensor | None
     ) -> DecoderState:
-        """An empty state for translations of `source`, which is encoded here, once."""
-        state = super().start(batch, capacity, source, source_counts)
+        """An empty cache for translations of `source`, which is encoded here, once."""
+        state = super().new_state(batch, capacity, source, source_counts)
         state.memory = self.remember(source, source_counts, batch)
         return state

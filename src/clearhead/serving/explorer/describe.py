@@ -4,12 +4,13 @@ from typing import Any
 
 from clearhead import __version__
 from clearhead.api import Model
+from clearhead.config.model import ModelConfig
 from clearhead.inspection.variants import why_not
 from clearhead.layers.attention import Attention
 from clearhead.layers.blocks import Block
 from clearhead.layers.feedforward import Gated
 from clearhead.layers.positions import Rotary
-from clearhead.models.transformer.stack import Stack
+from clearhead.models.stack import Stack
 from clearhead.serving.explorer.opening_text import opening_text
 from clearhead.serving.explorer.requests import MOST_CHARACTERS, MOST_TOKENS
 
@@ -32,13 +33,7 @@ def describe(model: Model, name: str) -> dict[str, Any]:
         "limits": {"tokens": context, "characters": MOST_CHARACTERS},
         "parts": {"missing": why_not(config)},
         "stacks": [describe_stack(model, name, stack) for name, stack in stacks.items()],
-        "attentions": [
-            describe_attention(model, f"{name}.{i}.{kind}", attention)
-            for name, stack in stacks.items()
-            for i, block in enumerate(stack.blocks)
-            for kind, attention in (("self", block.self), ("cross", block.cross))
-            if isinstance(attention, Attention)
-        ],
+        "attentions": [describe_attention(model, name) for name in config.attentions()],
         "example": opening_text(model),
     }
 
@@ -46,15 +41,13 @@ def describe(model: Model, name: str) -> dict[str, Any]:
 def describe_stack(model: Model, name: str, stack: Stack) -> dict[str, Any]:
     """One column of the map."""
     config = model.config
+    is_second = config.is_shared and name == "decoder"
+    facts = stack.facts | {"name": name, "table": f"{'encoder' if is_second else name}.tokens.weight"}
+    if not isinstance(config, ModelConfig):
+        return facts
     first = next((block for block in stack.blocks if isinstance(block, Block)), None)
-    return {
-        "name": name,
-        "blocks": len(stack.blocks),
-        "d": stack.tokens.embedding_dim,
+    return facts | {
         "d_ff": config.width_ff(stack.tokens.embedding_dim, is_encoder=name == "encoder"),
-        "causal": stack.causal,
-        "window": stack.window,
-        "sublayers": ["self", "ffn"] if first is None or first.cross is None else ["self", "cross", "ffn"],
         "norm": config.norm if stack.causal else config.norm_encoder,
         "placement": config.norm_placement,
         "epsilon": config.norm_epsilon,
@@ -63,18 +56,16 @@ def describe_stack(model: Model, name: str, stack: Stack) -> dict[str, Any]:
         "positions": config.positions,
         "feedforward": config.feedforward,
         "gated": first is not None and isinstance(first.ffn, Gated),
-        "scale": config.embedding_scale,
-        "table": f"{name}.tokens.weight"
-        if not (config.is_shared and name == "decoder")
-        else "encoder.tokens.weight",
     }
 
 
-def describe_attention(model: Model, name: str, attention: Attention) -> dict[str, Any]:
+def describe_attention(model: Model, name: str) -> dict[str, Any]:
     """One attention sublayer: its heads, and how they compare."""
     stack, block, kind = name.split(".")
+    attention = model.module.get_submodule(f"{stack}.blocks.{block}.{kind}")
+    assert isinstance(attention, Attention)
     config, size, is_self = model.config, attention.size, kind == "self"
-    return {
+    facts: dict[str, Any] = {
         "name": name,
         "stack": stack,
         "block": int(block),
@@ -85,6 +76,18 @@ def describe_attention(model: Model, name: str, attention: Attention) -> dict[st
         "d_k": size.d_k,
         "d_v": size.d_v,
         "scale": attention.similarity.scale,
+        "similarity": "additive",  # of 2014, unless it is a transformer's
+        "projections": "linear",
+        "biases": "",
+        "rotary": False,
+        "frequencies": [],
+        "biased": False,
+        "query_key_norm": False,
+        "weights": f"{stack}.blocks.{block}.{kind}",
+    }
+    if not isinstance(config, ModelConfig):
+        return facts
+    return facts | {
         "similarity": config.similarity if is_self else config.cross_similarity,
         "projections": config.projections,
         "biases": config.attention_bias,
@@ -92,7 +95,6 @@ def describe_attention(model: Model, name: str, attention: Attention) -> dict[st
         "frequencies": frequencies(model, stack) if is_self else [],
         "biased": is_self and config.positions in ("alibi", "relative"),
         "query_key_norm": config.query_key_norm,
-        "weights": f"{stack}.blocks.{block}.{kind}",
     }
 
 

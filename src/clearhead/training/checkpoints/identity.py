@@ -24,6 +24,8 @@ from clearhead.training.loop.trainer import Trainer
 
 log = logging.getLogger(__name__)
 
+NEW = ("tokenizers", "model.family")  # that old checkpoints do not have
+
 
 def identity_of(trainer: Trainer) -> Metadata:
     """What must be equal for a run to resume as if it had never stopped."""
@@ -65,7 +67,7 @@ def frozen_key(model: nn.Module) -> str | None:
 def check_same_run(checkpoint: Path, theirs: Metadata, ours: Metadata) -> None:
     """Refuses a checkpoint of another run; the message says what differs and what to do."""
     for name, value in ours.items():
-        if theirs.get(name) == value or (name == "tokenizers" and name not in theirs):  # missing in old ones
+        if theirs.get(name) == value or (name in NEW and name not in theirs):
             continue
         if name.endswith("data"):
             raise CheckpointError(

@@ -23,7 +23,7 @@ from clearhead.config.training import TrainingConfig
 from clearhead.errors import ConfigError, suggest
 from clearhead.layers.attention import Attention
 from clearhead.layers.feedforward import FeedForward
-from clearhead.models.transformer.heads import LanguageHead
+from clearhead.models.heads import LanguageHead
 
 EMBEDDINGS = ("tokens", "positions", "types", "embedding_norm")  # of a stack, before its first block
 
@@ -154,6 +154,11 @@ def adapt(model: nn.Module, training: TrainingConfig, new: Collection[str]) -> N
             if isinstance(matrix, nn.Linear):
                 setattr(module, name, Adapted(matrix, training.lora_rank, training.lora_scale, generator))
                 count += 1
+    if not any(isinstance(module, Attention | FeedForward) for module in model.modules()):
+        raise ConfigError(
+            f"training.lora_rank = {training.lora_rank} adapts the matrices of attention and feed-forward, and this "
+            "model has neither.\nOmit it to train all weights, or freeze parts of the model by training.frozen."
+        )
     if not count:
         raise ConfigError(
             f"training.lora_targets = {list(training.lora_targets)} names no matrix of this model.\n"

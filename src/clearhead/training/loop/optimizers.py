@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
 from clearhead.config.training import TrainingConfig
-from clearhead.models.transformer.stack import Stack
+from clearhead.models.stack import Stack
 from clearhead.training.distributed.collectives import map_over_ranks
 from clearhead.training.loop.adapters import adapters_of
 from clearhead.training.loop.threads import own_threads, share_out, spread
@@ -112,8 +112,8 @@ def rate_shares(model: nn.Module, decay: float) -> dict[int, float]:
     shares = {id(weight): 1.0 for weight in model.parameters()}
     for stack in (module for module in model.modules() if isinstance(module, Stack)):
         count = len(stack.blocks)
-        for part in (stack.tokens, stack.types, stack.positions, stack.embedding_norm):
-            shares |= {id(weight): decay**count for weight in part.parameters()} if part is not None else {}
+        for part in stack.parts_before:
+            shares |= {id(weight): decay**count for weight in part.parameters()}
         for i, block in enumerate(stack.blocks):
             shares |= {id(weight): decay ** (count - 1 - i) for weight in block.parameters()}
     return shares

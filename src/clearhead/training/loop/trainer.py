@@ -26,7 +26,7 @@ from clearhead.errors import TrainingError
 from clearhead.layers.attention import Attention
 from clearhead.layers.dropout import Dropout, drawing_from
 from clearhead.models.model import Model
-from clearhead.models.transformer.stack import Stack
+from clearhead.models.stack import Stack
 from clearhead.training.distributed.collectives import full_tensor, sum_over_ranks
 from clearhead.training.distributed.parallel import make_parallel
 from clearhead.training.distributed.ranks import is_first, rank, ranks
@@ -209,7 +209,7 @@ class Trainer:
         self.skipped += 1
         self.skipped_in_a_row += 1
         if self.skipped_in_a_row >= self.training.most_skipped:
-            is_post = self.run.model.norm_placement == "post"
+            is_post = self.run.model.is_post_norm
             raise TrainingError(
                 f"{self.skipped_in_a_row} steps in a row gave a loss of {nats} with a gradient norm of {norm}; the "
                 f"last was step {self.step + 1}.\nResume from the latest checkpoint with --resume and a smaller "

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from clearhead.config.families import family_of
+
 
 class Choices:
     """Settings that are chosen, each with its reason; those that the user has stated are kept."""
@@ -20,10 +22,15 @@ class Choices:
         section, key = name.split(".")
         return key in self.table.get(section, {})
 
+    def exists(self, name: str) -> bool:
+        """Whether the family of the model has such a setting; the other sections have all that is chosen."""
+        section, key = name.split(".")
+        return section != "model" or key in family_of(self.table.get("model", {})).model_fields
+
     def choose(self, reason: str, **settings: Any) -> None:
         """Chooses some settings for one reason: `model__d=64`."""
         new = {name.replace("__", "."): value for name, value in settings.items()}
-        new = {name: value for name, value in new.items() if not self.has(name)}
+        new = {name: value for name, value in new.items() if self.exists(name) and not self.has(name)}
         for name, value in new.items():
             section, key = name.split(".")
             self.table.setdefault(section, {})[key] = value

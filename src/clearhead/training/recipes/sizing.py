@@ -11,7 +11,8 @@ from pathlib import Path
 
 import torch
 
-from clearhead.config.model import ModelConfig, Shape
+from clearhead.config.families import family_of
+from clearhead.config.model_base import AnyModelConfig, Shape
 from clearhead.config.tasks import TASKS, Task
 from clearhead.config.tokenizer import BYTES, SPECIALS
 from clearhead.config.training import TrainingConfig
@@ -84,6 +85,11 @@ class Sizing:
         self.packing = packing  # characters per token
 
     @property
+    def family(self) -> type[AnyModelConfig]:
+        """The family of the model."""
+        return family_of(self.choices.table.get("model", {}))
+
+    @property
     def tokens(self) -> float:
         """Tokens in all the data, approximately."""
         return max(1.0, self.sample.characters / self.packing)
@@ -120,6 +126,7 @@ class Sizing:
         if self.is_small:  # one block for tokens with a meaning, one more if letters must be combined first
             d, blocks = SIZES[0][0], 1 if self.packing > 1 else 2
             reason = "a larger model would overfit"
+        blocks = min(blocks, self.family.deepest)
         names = stacks_of(self.choices.get("model.shape") or TASKS[self.task].shapes[0])
         self.choices.choose(reason, model__d=d, **{f"model__{name}": blocks for name in names})
         d = self.choices.get("model.d")
@@ -154,9 +161,16 @@ class Sizing:
 
     def start_from(self, folder: Path) -> None:
         """Uses the settings of the model to start from, so that its weights fit."""
-        given = fine_tuned_config(read_config(find(folder)), ModelConfig(), self.task)
+        given = fine_tuned_config(read_config(find(folder)), self.family.model_validate({}), self.task)
         stacks = stacks_of(given.shape)
-        names = {*given.model_dump(exclude_defaults=True), "d", "h", "context", *stacks} - NOT_TAKEN
+        names = {
+            *given.model_dump(exclude_defaults=True),
+            *({"family"} & given.model_fields_set),
+            "d",
+            "h",
+            "context",
+            *stacks,
+        } - NOT_TAKEN
         own = {f"model__{key}": value for key, value in given.model_dump(mode="json").items() if key in names}
         self.choices.choose(f"taken from {folder}, so that its weights fit", **own)
         training = TrainingConfig.model_validate(self.choices.table["training"])

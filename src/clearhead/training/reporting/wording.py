@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from clearhead.config.model import ModelConfig
+from clearhead.config.model_base import AnyModelConfig
 from clearhead.errors import first_few
 
 MEANINGS = {
@@ -26,12 +26,12 @@ MEANINGS = {
 }
 
 
-def describe_model(model: ModelConfig) -> str:
+def describe_model(model: AnyModelConfig) -> str:
     """A model in a line: its shape, depth and width."""
     blocks = count_of(model.decoder_blocks if model.shape == "decoder" else model.encoder_blocks, "block")
     if model.shape == "encoder-decoder":
         blocks = f"{model.encoder_blocks} + {count_of(model.decoder_blocks, 'block')}"
-    return f"{model.shape}, {blocks}, d = {model.d}, {count_of(model.h, 'head')}"
+    return f"{model.shape}, {blocks}, d = {model.d}, {model.trait}"
 
 
 def count_of(number: int, what: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from clearhead.config.model import ModelConfig
+from clearhead.config.model_base import AnyModelConfig
 from clearhead.config.run import RunConfig
 from clearhead.config.training import Precision, TrainingConfig
 from clearhead.data.prepare import Prepared
@@ -66,7 +66,7 @@ class Plan:
         return self.slowest_step <= UNSTEADY * self.fastest_step
 
 
-def model_config(run: RunConfig, data: Prepared) -> ModelConfig:
+def model_config(run: RunConfig, data: Prepared) -> AnyModelConfig:
     """The model's settings with what only the data determines: sizes of the vocabularies, number of classes."""
     source, target = data.tokenizers.source.size, data.tokenizers.target.size
     if run.training.init_from is not None:  # its tables may have spare rows

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from clearhead.config.model import ModelConfig
+from clearhead.config.model_base import AnyModelConfig
 from clearhead.config.training import TrainingConfig
 from clearhead.errors import ConfigError
 from clearhead.models.build import empty
@@ -24,7 +24,7 @@ STATE_COPIES = {"muon": 1.3, "adamw": 2.0}  # of the weights, that an optimizer 
 OTHER_FILES = 10_000_000  # bytes of the log, the report and the like
 
 
-def check_size(settings: ModelConfig, training: TrainingConfig) -> None:
+def check_size(settings: AnyModelConfig, training: TrainingConfig) -> None:
     """Rejects a model whose weights alone do not fit, before any memory is allocated for them."""
     model = empty(settings)
     freeze_weights(model, training)

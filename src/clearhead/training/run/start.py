@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from clearhead import model_folder
-from clearhead.config.model import ModelConfig
+from clearhead.config.model_base import AnyModelConfig
 from clearhead.config.run import RunConfig
 from clearhead.config.settings import Settings
 from clearhead.config.tasks import TASKS, Task
@@ -158,8 +158,13 @@ def gentle_settings(training: TrainingConfig) -> dict[str, Any]:
     return {key: value for key, value in gentle.items() if key not in stated}
 
 
-def fine_tuned_config(given: ModelConfig, stated: ModelConfig, task: Task) -> ModelConfig:
+def fine_tuned_config(given: AnyModelConfig, stated: AnyModelConfig, task: Task) -> AnyModelConfig:
     """The settings of the model to start from, so that its weights fit; the task decides about the head."""
+    if "family" in stated.model_fields_set and stated.family != given.family:
+        raise ConfigError(
+            f"model.family = {stated.family!r}, but the model in training.init_from has family = {given.family!r}, "
+            "and no weights that the other could use.\nOmit model.family, or training.init_from."
+        )
     row = TASKS[task]
     if reason := row.cannot_start_from.get(given.shape):
         raise ConfigError(
@@ -167,36 +172,20 @@ def fine_tuned_config(given: ModelConfig, stated: ModelConfig, task: Task) -> Mo
             f"Start from a model of shape {' or '.join(row.starts_from)}, or omit training.init_from."
         )
     takes_encoder = given.shape == "encoder-decoder" and given.shape not in row.shapes
-    settings = encoder_of(given) if takes_encoder else given
+    settings = given.encoder_alone() if takes_encoder else given
     # Attention dropout prevents the fused kernel, so it must be asked for.
     own: dict[str, Any] = {"attention_dropout": 0.0}
     if settings.shape == "decoder" and settings.head != "classifier":
         own["pool"] = "last"  # the only token that sees all others
     own |= {key: getattr(stated, key) for key in OWN if key in stated.model_fields_set}
     # Only the data determine the classes of a classifier.
+    own = {key: value for key, value in own.items() if key in type(settings).model_fields}
     return settings.replace(head="language", classes=None, unit_length=False, **own)
-
-
-def encoder_of(given: ModelConfig) -> ModelConfig:
-    """The settings of a translator's encoder alone."""
-    return given.replace(
-        shape="encoder",
-        d=given.width_encoder,
-        d_k=given.width_k,
-        d_ff=given.width_ff(given.width_encoder, is_encoder=True),
-        encoder_d=None,
-        encoder_d_ff=None,
-        vocabulary=given.vocabulary_encoder,
-        source_vocabulary=None,
-        norm=given.norm_encoder,
-        encoder_norm=None,
-        kept_heads={name: kept for name, kept in given.kept_heads.items() if name.startswith("encoder.")},
-    )
 
 
 def differing(stated: Settings, found: Settings) -> list[str]:
     """The settings that were stated, but have other values."""
-    return [key for key, value in stated.given().items() if value != getattr(found, key)]
+    return [key for key, value in stated.given().items() if value != getattr(found, key, None)]
 
 
 def name_settings(settings: Settings, keys: list[str]) -> str:

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from clearhead.models.build import build
+from clearhead.models.heads import POOL_DENSE, POOLS, pool
 from clearhead.models.inputs import Inputs
 from clearhead.models.transformer.encoder import Encoder
-from clearhead.models.transformer.heads import POOL_DENSE, POOLS, pool
 from tests.models.cases import VOCABULARY, B, N, configure, gap, randomise, some_ids
 
 X = torch.randn(B, N, 4, generator=torch.Generator().manual_seed(1))

@@ -1,0 +1,1 @@
+"""Convolutional models: a `ConvolutionalConfig` becomes a causal language model, or an encoder."""

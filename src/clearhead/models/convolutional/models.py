@@ -1,0 +1,64 @@
+"""Convolutional models of two shapes: `Inputs` enter, logits leave."""
+
+import torch
+from torch import Tensor
+
+from clearhead.config.convolutional import ConvolutionalConfig
+from clearhead.layers.masks import each_document
+from clearhead.layers.rows import RowState
+from clearhead.models.convolutional.stack import CausalStack, FilterStack
+from clearhead.models.heads import make_head
+from clearhead.models.inputs import Inputs
+from clearhead.models.model import Model, State
+from clearhead.models.stack import make_table
+from clearhead.models.writer import Writer
+
+
+class ConvolutionalDecoder(Writer[RowState]):
+    """A language model that sees as many tokens as its filters reach."""
+
+    config: ConvolutionalConfig
+
+    def __init__(self, config: ConvolutionalConfig) -> None:
+        super().__init__(config)
+        table = make_table(config.vocabulary, config.d)
+        self.decoder = CausalStack(config, table)
+        self.head = make_head(config, table)
+
+    def vectors(self, inputs: Inputs) -> Tensor:
+        """What the head reads: (b, n, d)."""
+        self.check(inputs)
+        return each_document(
+            self.decoder.embed(inputs.tokens), inputs.documents, lambda X: self.decoder(X)[0]
+        )
+
+    def new_state(
+        self, batch: int, capacity: int, source: Tensor | None, source_counts: Tensor | None
+    ) -> RowState:
+        """Nothing under any filter."""
+        return RowState(self.decoder.empty(batch), torch.zeros(batch, dtype=torch.long), capacity)
+
+    def extend(self, tokens: Tensor, state: State, counts: Tensor | None) -> Tensor:
+        """Passes tokens (b, n) under the filters and gives their vectors (b, n, d)."""
+        assert isinstance(state, RowState)
+        read = state.room_for(tokens, counts)
+        X, pasts = self.decoder(self.decoder.embed(tokens), state.tensors, read)
+        state.grow(pasts, read)
+        return X
+
+
+class ConvolutionalEncoder(Model):
+    """What filters of several widths find at each token; a classifier reads the largest of each (Kim, 2014)."""
+
+    config: ConvolutionalConfig
+
+    def __init__(self, config: ConvolutionalConfig) -> None:
+        super().__init__(config)
+        table = make_table(config.vocabulary, config.d)
+        self.encoder = FilterStack(config, table)
+        self.head = make_head(config, table)
+
+    def vectors(self, inputs: Inputs) -> Tensor:
+        """One vector per token: (b, n, d)."""
+        self.check(inputs)
+        return self.encoder(self.encoder.embed(inputs.tokens), inputs.counts)
