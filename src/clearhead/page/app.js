@@ -54,7 +54,7 @@ export async function opening() {
 // language model, which predicts the next, and of others a word.
 export const place = (stack) => within(state().q, tokens(stack).length, app.model.shape === "decoder" ? tokens(stack).length - 1 : wordIn(stack));
 function wordIn(stack) {
-	if (attention().stack === stack) return pair().query;
+	if (attention()?.stack === stack) return pair().query;
 	const lengths = tokens(stack).map(({ text, special }) => (special ? 0 : text.length));
 	return lengths.indexOf(Math.max(...lengths));
 }

@@ -12,6 +12,7 @@ import {
 import { chooser } from "../parts/controls.js";
 import { isSaved } from "../api.js";
 import { list, select, state } from "../state.js";
+import { draw as states } from "./states.js";
 
 export const title = "Attention";
 
@@ -27,6 +28,7 @@ function stages() {
 }
 
 export async function draw() {
+	if (!app.model.attentions.length) return states();
 	const T = await headTensors();
 	look(T.weights);
 	const names = stages();

@@ -34,7 +34,7 @@ const sitesOf = (stack, isAdded) => [
 	[`${stack}.embeddings.tokens`, "token vectors"],
 	...(isAdded ? [[`${stack}.embeddings.positions`, "position vectors"], [`${stack}.embeddings.out`, "their sum"]] : []),
 	[`${stack}.norm`, "at the top of the stack, in context"],
-];
+].filter(([name]) => name in app.pass.sites);
 const line = (X, i) => Array.from(X.data.subarray(i * X.shape[1], (i + 1) * X.shape[1]));
 
 function vectorPanel(stack, i, E, P, X) {

@@ -21,14 +21,16 @@ export async function draw() {
 	const step = Math.max(0, Math.min(last, state().step === "" ? last : Math.trunc(state().step) || 0));
 	return [
 		rules("generation", ["tokens", "temperature", "top_k", "top_p", "seed"]),
-		scrubPanel(found, step), await cachePanel(found, step),
+		scrubPanel(found, step), ...(selfAttentions().length ? [await cachePanel(found, step)] : []),
 		h("div", { class: "pair" }, cellsPanel(found, step), costPanel(found, step)),
 	];
 }
 
+const selfAttentions = () => app.model.attentions.filter(({ stack, kind }) => stack === "decoder" && kind === "self");
+
 // The keys and values that one head of the cache keeps: a row a token, and a new one at every step.
 async function cachePanel(found, step) {
-	const selfs = app.model.attentions.filter(({ stack, kind }) => stack === "decoder" && kind === "self");
+	const selfs = selfAttentions();
 	const one = selfs.find(({ block }) => block === attention().block) || selfs[0], at = Math.min(head(), one.heads.length - 1);
 	const pass = await generatedPass(found.steps.length - 1), kept = found.steps[step].read, first = kept - found.steps[step].computed;
 	const name = one.reads[at], both = await sites([`${one.name}.k`, `${one.name}.v`], name, pass);

@@ -12,6 +12,7 @@ import {
 import { picker, proof } from "../parts/controls.js";
 import { isSaved } from "../api.js";
 import { list, select, state } from "../state.js";
+import { draw as states } from "./states.js";
 
 export const title = "Heads";
 export const alone = true;
@@ -25,6 +26,7 @@ const SORTS = {
 };
 
 export async function draw() {
+	if (!app.model.attentions.length) return states();
 	const sort = Object.hasOwn(SORTS, state().sort) ? state().sort : null, position = place(topStack());
 	const [stats, pictures, effects, was, is] = await Promise.all([
 		reading("heads"), thumbnails(),

@@ -4,10 +4,11 @@ import { chart, figure, h, num, percent, plural, scroll, spell, svg } from "../p
 import { colourer, css, inkOn, scaleOfWeights } from "../parts/colour.js";
 import { panel } from "../parts/panel.js";
 import { pythonPass, pythonSite, quote } from "../parts/python.js";
-import { alike, attention, head, query, scopedWeights, tokens } from "../app.js";
+import { alike, app, attention, head, query, scopedWeights, tokens } from "../app.js";
 import { buttons, chooser, picker } from "../parts/controls.js";
 import { strongest } from "../derivations/heads.js";
 import { select, state } from "../state.js";
+import { draw as states } from "./states.js";
 
 export const title = "Links";
 export const alone = true;
@@ -21,6 +22,7 @@ function pythonWeights(...lines) {
 }
 
 export async function draw() {
+	if (!app.model.attentions.length) return states();
 	const found = await scopedWeights(), one = attention(), i = query();
 	const { kept, links, dropped } = strongest(found.A, Number(state().mass) / 100);
 	const scopes = [["head", "this head"], ["layer", "its sublayer"], ["all", "all blocks"]];

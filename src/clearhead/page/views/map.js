@@ -6,6 +6,7 @@ import { pythonPass } from "../parts/python.js";
 import { app, attention } from "../app.js";
 import { streamSites } from "../derivations/stream.js";
 import { address, select } from "../state.js";
+import { draw as states, hasStates } from "./states.js";
 
 export const title = "Map";
 export const alone = true;
@@ -110,6 +111,7 @@ function column(stack, x, top) {
 }
 
 export function draw() {
+	if (hasStates(app.model)) return states();
 	const { model } = app;
 	const columns = model.stacks.map((stack, i) => ({ stack, ...column(stack, 20 + i * (WIDTH + 60), 26) }));
 	const main = columns.at(-1), parts = columns.flatMap(({ parts: inside }) => inside);

@@ -10,10 +10,12 @@ import { app, attention, chosenStack, place, reading, site, sites, stackOf, topS
 import { picker, placeChooser, stackPicker } from "../parts/controls.js";
 import { streamSites } from "../derivations/stream.js";
 import { select, state } from "../state.js";
+import { draw as states, hasStates } from "./states.js";
 
 export const title = "Stream";
 
 export async function draw() {
+	if (hasStates(app.model)) return states();
 	const stack = chosenStack(), i = place(stack), part = stackOf(stack), isTop = stack === topStack();
 	const block = attention().stack === stack ? attention().block : 0, where = `${stack}.${block}.ffn`;
 	const [rows, lens, hidden] = await Promise.all([

@@ -10,7 +10,8 @@ import { select, state } from "../state.js";
 
 export const title = "Translation";
 export const alone = true;
-export const missing = () => (app.model.shape === "encoder-decoder" ? null : `This model is of shape '${app.model.shape}': it has ` +
+const NO_ATTENTION = "This translator has no attention: all that its decoder knows of the source is in its first state.";
+export const missing = () => (app.model.shape === "encoder-decoder" ? (app.model.attentions.length ? null : NO_ATTENTION) : `This model is of shape '${app.model.shape}': it has ` +
 	"no source and target. Open a translator, such as one trained on builtin:spanish, to see its cross-attention.");
 
 const find = (name) => app.model.attentions.find((one) => one.name === name);
@@ -20,7 +21,8 @@ const cell = (one, i, j) => (isMean() ? `mean:${i}:${j}:${one.name}` : `weights:
 
 export async function draw() {
 	const b = attention().stack === "decoder" ? attention().block : 0, last = stackOf("encoder").blocks - 1;
-	const three = [`encoder.${Math.min(b, last)}.self`, `decoder.${b}.self`, `decoder.${b}.cross`].map(find), cross = three[2];
+	const three = [`encoder.${Math.min(b, last)}.self`, `decoder.${b}.self`, `decoder.${b}.cross`].map(find).filter(Boolean);
+	const cross = three.at(-1); // the only one of a recurrent translator
 	const all = await Promise.all(three.map((one) => site(`${one.name}.weights`, isMean() ? "mean" : placeIn(one))));
 	const blocks = [...Array(stackOf("decoder").blocks).keys()];
 	return [
@@ -33,7 +35,7 @@ export async function draw() {
 			),
 			proof(),
 		),
-		alignmentPanel(cross, all[2]), h("div", { class: "pair" }, three.map((one, k) => square(one, all[k]))),
+		alignmentPanel(cross, all.at(-1)), h("div", { class: "pair" }, three.map((one, k) => square(one, all[k]))),
 	];
 }
 
