@@ -74,7 +74,7 @@ def test_the_commands_to_go_on_with_work() -> None:
     sizes = ["--model.d", "8", "--model.h", "2", "--training.steps", "2", "--training.threads", "1"]
     shown = done("language-model", "talks.jsonl", "--out", "runs/a", *sizes).stdout
     commands = [line.strip() for line in shown.partition("Next:")[2].splitlines()]
-    assert 'clearhead generate runs/a "<user>A question?<assistant>"' in commands
+    assert "clearhead chat runs/a" in commands
     (evaluate,) = [command for command in commands if command.startswith("clearhead evaluate")]
     result = CliRunner().invoke(app, evaluate.split()[1:])
     assert result.exit_code == 0, f"{result.output}{result.exception!r}"
