@@ -156,7 +156,7 @@ def accuracy_at(model: clearhead.Model, distance: int) -> float:
 
 
 @pytest.mark.prove
-@pytest.mark.notes("N42", "N44")
+@pytest.mark.notes("N42")
 def test_an_rnn_forgets_what_a_transformer_looks_up(tmp_path: Path) -> None:
     def reader(name: str, **settings: Any) -> clearhead.Model:
         recipe = {
@@ -179,12 +179,9 @@ def test_an_rnn_forgets_what_a_transformer_looks_up(tmp_path: Path) -> None:
         return clearhead.train(RunConfig.model_validate(recipe), tmp_path / name)
 
     rnn = reader("rnn", family="recurrent", cell="rnn")
-    filters = reader("filters", family="convolutional", decoder_blocks=3)  # 15 tokens in reach
     transformer = reader("transformer", h=4)
     assert all(accuracy_at(transformer, distance) > 0.99 for distance in (8, 16, 32, 64))
     assert accuracy_at(rnn, 64) < 0.5
-    assert accuracy_at(filters, 8) > 0.9
-    assert accuracy_at(filters, 32) < 0.2
 
 
 @pytest.mark.prove
