@@ -4,6 +4,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -67,9 +68,10 @@ class Services:
         return self.running[key][1]
 
     def stop(self) -> None:
-        """Ends them all."""
-        for service, _, _ in self.running.values():
-            service.__exit__(None, None, None)
+        """Ends them all at the same time: each gives its last answers seconds to end."""
+        with ThreadPoolExecutor(max(1, len(self.running))) as threads:
+            for service, _, _ in self.running.values():
+                threads.submit(service.__exit__, None, None, None)
 
 
 @pytest.fixture(scope="session")
