@@ -75,10 +75,10 @@ def test_other_folders_have_no_such_setting(tmp_path: Path) -> None:
         (MEAN, (), "sentence_transformers.models", "lists the modules none"),
         (MEAN, ("Transformer", "Pooling"), "evil.code", "'evil.code.Transformer' is custom code"),
         (
-            {"pooling_mode_max_tokens": True},
+            {"pooling_mode_weightedmean_tokens": True},
             ("Transformer", "Pooling"),
             "sentence_transformers.models",
-            "max_tok",
+            "weightedmean_tok",
         ),
         (
             MEAN | {"pooling_mode_cls_token": True},

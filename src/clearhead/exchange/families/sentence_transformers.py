@@ -20,7 +20,7 @@ POOLS: dict[str, Pool] = {
     "pooling_mode_lasttoken": "last",
     "pooling_mode_max_tokens": "max",
 }
-MODES: dict[str, Pool] = {"cls": "first", "mean": "mean", "lasttoken": "last"}  # in newer files
+MODES: dict[str, Pool] = {"cls": "first", "mean": "mean", "lasttoken": "last", "max": "max"}  # in newer files
 
 
 def read_pooling(folder: HuggingFaceFolder) -> dict[str, Any]:
