@@ -388,7 +388,7 @@ def test_a_config_that_does_not_fit(changes: dict[str, Any], message: str, folde
         ("[" * 100_000, "is not valid JSON"),
         (
             "[1]",
-            r"is not a clearhead config: it has no 'format'.\nIf this is a Hugging Face folder, import it: clearhead import",
+            r"is not a clearhead config: it has no 'format'.\nIf this is a Hugging Face folder, import it: ",
         ),
         ('{"model_type": "gpt2"}', "it has no 'format'"),
         ('{"format": 1, "d": NaN}', r"model.d = nan"),
