@@ -198,18 +198,23 @@ class Model:
         """One vector for each text: float32 (len(texts), d); `truncate` shortens those that do not fit."""
         return self.reader.embed(prepare_each(texts, partial(self.reader.ids, truncate=truncate)))
 
+    def inputs(self, text: str, target: str | None = None) -> Inputs:
+        """What the module reads of a text; of a translator also of a target, its own translation if omitted."""
+        if not self.translates and target is not None:
+            raise InputError(f"A model of shape '{self.config.shape}' takes no target.\nGive a text only.")
+        ids = torch.tensor([self.reader.framed(self.reader.tokenizer.encode(check_text(text)))])
+        if not self.translates:
+            return Inputs(ids)
+        target = self.translate(text) if target is None else check_text(target)
+        written = [*self.generator.frame.before, *self.tokenizer.encode(target)]
+        return Inputs(torch.tensor([written]), source=ids)
+
     def trace(self, text: str, target: str | None = None) -> "TextTrace":
         """Every named tensor of one pass over a text, with its ids and tokens; a translator's over source and target.
 
         If omitted, the target is the model's own translation.
         """
-        if not self.translates and target is not None:
-            raise InputError(f"A model of shape '{self.config.shape}' takes no target.\nCall trace(text).")
-        inputs = Inputs(torch.tensor([self.reader.framed(self.reader.tokenizer.encode(check_text(text)))]))
-        if self.translates:
-            target = self.translate(text) if target is None else check_text(target)
-            ids = [*self.generator.frame.before, *self.tokenizer.encode(target)]
-            inputs = Inputs(torch.tensor([ids]), source=inputs.tokens)
+        inputs = self.inputs(text, target)
         with torch.no_grad(), capture(self.module) as trace:
             self.module.outputs(inputs)
         read = inputs.tokens[0].tolist()

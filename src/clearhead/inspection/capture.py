@@ -47,13 +47,14 @@ class Trace(dict[str, Tensor]):
 
 @dataclass(frozen=True)
 class Edit:
-    """A change to what passes a site, for all of it, or for one head, or for one token."""
+    """A change to what passes a site, for all of it, or for one head, one unit, or one token."""
 
-    place: str  # a site, a sublayer ('decoder.2.cross'), or a head of one ('decoder.2.cross.3')
+    place: str  # a site, a sublayer ('decoder.2.cross'), a head ('decoder.2.cross.3') or a unit ('decoder.2.ffn.17')
     kind: Literal["zero", "mean", "scale", "replace", "edit"]
     value: float | Tensor | Function | None = None
     head: int | None = None
     token: int | None = None  # its position in the text, also where a cache gives a site only the new ones
+    unit: int | None = None  # of the last axis
 
 
 def zero(place: str, head: int | None = None, token: int | None = None) -> Edit:
@@ -155,7 +156,8 @@ class Watcher:
             if one.kind == "mean" and step is not None:
                 mean = self.mean_so_far(name, X, step)
                 mean = mean if one.head is None else mean[:, one.head : one.head + 1]
-                one = Edit(name, "replace", mean, one.head, one.token)
+                mean = mean if one.unit is None else mean[..., one.unit : one.unit + 1]
+                one = Edit(name, "replace", mean, one.head, one.token, one.unit)
             X = apply(one, X, name, step)
         if name in self.wanted:
             self.trace[name] = X if self.attached else X.detach()
@@ -187,13 +189,15 @@ class Watcher:
 
     def locate(self, edit: Edit, known: list[str]) -> list[tuple[str, Edit]]:
         """The sites where an edit acts, and the edit with its head as an index among those kept."""
-        place, head = edit.place, edit.head
+        place, head, unit = edit.place, edit.head, edit.unit
         if match := re.fullmatch(r"(.+\.(?:self|cross))\.(\d+)", place):
             place, head = f"{match[1]}.heads", int(match[2])
+        elif match := re.fullmatch(r"(.+\.ffn)\.(\d+)", place):
+            place, unit = f"{match[1]}.hidden", int(match[2])
         elif re.fullmatch(r".+\.(?:self|cross|ffn)", place):
             place = f"{place}.out"
         return [
-            (name, Edit(name, edit.kind, edit.value, self.head_index(name, head), edit.token))
+            (name, Edit(name, edit.kind, edit.value, self.head_index(name, head), edit.token, unit))
             for name in resolve(place, known)
         ]
 
@@ -231,7 +235,7 @@ def check_edit(given: object) -> None:
             "For a function of your own: edit('decoder.0.ffn', function)."
         )
     check_name(given.place)
-    for key in ("head", "token"):
+    for key in ("head", "token", "unit"):
         if not isinstance(getattr(given, key), int | None):
             raise InputError(f"{key} = {getattr(given, key)!r:.80} is not a number of a {key}.")
     if given.kind == "edit" and not callable(given.value):
@@ -252,13 +256,14 @@ def over_tokens(mask: Tensor, X: Tensor) -> Tensor:
 
 
 def apply(edit: Edit, X: Tensor, name: str, step: CachedStep | None = None) -> Tensor:
-    """X with the edit made in its part: one head (axis 1), one token (axis −2), or all."""
+    """X with the edit made in its part: one head (axis 1), one token (axis −2), one unit (axis −1), or all."""
     if step is not None and edit.token is not None and edit.token >= 0:
         is_there = over_tokens(step.at == edit.token, X)
-        whole = Edit(edit.place, edit.kind, edit.value, edit.head)
+        whole = Edit(edit.place, edit.kind, edit.value, edit.head, unit=edit.unit)
         return torch.where(is_there, apply(whole, X, name), X) if bool(is_there.any()) else X
     index: list[int | slice] = [slice(None)] * X.ndim
-    for axis, number, what in ((1, edit.head, "head"), (X.ndim - 2, edit.token, "token")):
+    places = ((1, edit.head, "head"), (X.ndim - 2, edit.token, "token"), (X.ndim - 1, edit.unit, "unit"))
+    for axis, number, what in places:
         if number is not None:
             if X.ndim < 3 or not -X.shape[axis] <= number < X.shape[axis]:
                 raise InputError(
