@@ -51,6 +51,7 @@ def _few_trial_steps() -> Iterator[None]:
     from clearhead.training.run import trial_steps
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trial_steps, "TRIAL_STEPS", 2)
         patch.setattr(trial_steps, "STEADY", float("inf"))
         patch.setattr(trial_steps, "LEAST_MEASURED", 0.0)
         yield

@@ -29,14 +29,8 @@ def apply(change: Block, root: Path) -> None:
         path.write_text(content.replace(before, after) if before else after, encoding="utf-8")
 
 
-def is_slow(section: str) -> bool:
-    """Whether the program of a section loads what takes seconds."""
-    return any(f"import {name}" in SECTIONS[section] for name in ("GraniteConfig", "sync_playwright"))
-
-
-@pytest.mark.parametrize(
-    "section", [pytest.param(name, marks=[pytest.mark.slow] if is_slow(name) else []) for name in SECTIONS]
-)
+@pytest.mark.prove
+@pytest.mark.parametrize("section", SECTIONS)
 def test_a_change_works_in_a_copy_of_the_sources(section: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
     blocks = list(read_blocks(SECTIONS[section]))

@@ -37,7 +37,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(folder.glob("clearhead-*.whl"))
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_the_wheel_contains_every_file_of_the_package(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if name.startswith("clearhead/")}
@@ -54,7 +54,7 @@ def test_the_wheel_contains_every_file_of_the_package(wheel: Path) -> None:
         assert f"clearhead/{kind}" in packed
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_the_wheel_works_beside_dependencies_that_are_installed(wheel: Path, tmp_path: Path) -> None:
     """Dependencies are seen where they are, so that nothing is downloaded; clearhead itself is only in the wheel."""
     venv.create(tmp_path / "venv", with_pip=False)

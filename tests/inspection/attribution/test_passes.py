@@ -180,7 +180,7 @@ def test_what_cannot_be_replaced_is_rejected() -> None:
         ablate(model, inputs, GOAL, ["decoder.0.self.9"])
     with pytest.raises(InputError, match="unit 99 cannot be changed"):
         ablate(model, inputs, GOAL, ["decoder.0.ffn.99"])
-    with pytest.raises(InputError, match="There is no mean of decoder.0.ffn"):
+    with pytest.raises(InputError, match=r"There is no mean of decoder.0.ffn"):
         ablate(model, inputs, GOAL, ["decoder.0.ffn"], instead={})
     with pytest.raises(InputError, match="has no mean over texts of different lengths"):
         mean_activations(model, [inputs], "decoder.0.self.weights")

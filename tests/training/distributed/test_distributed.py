@@ -179,7 +179,7 @@ def same(found: dict[str, Any], expected: dict[str, Any]) -> None:
         assert found["weights"][name] == pytest.approx(weight, abs=10 * TOLERANCE)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("parallel", PARALLELS)
 @pytest.mark.parametrize("task", TASKS)
 def test_two_ranks_learn_what_one_learns(task: str, parallel: str, found: dict[str, Any]) -> None:
@@ -190,7 +190,7 @@ def test_two_ranks_learn_what_one_learns(task: str, parallel: str, found: dict[s
     same(found[f"{task} {parallel}"], expected)
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("parallel", PARALLELS)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_parts_recomputation_averages_and_idle_ranks_change_nothing(
@@ -199,7 +199,7 @@ def test_parts_recomputation_averages_and_idle_ranks_change_nothing(
     same(found[f"{name} {parallel}"], learned(variant(name, found["folder"]), 10))
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_muon_orthogonalises_whole_matrices_whatever_the_shards(found: dict[str, Any]) -> None:
     assert len(found["muon"]) == len(SHAPES)
     assert max(found["muon"]) < 1e-5
@@ -216,7 +216,7 @@ def straight(found: dict[str, Any]) -> dict[str, list[float]]:
     return {name: log_of(found["folder"] / f"{name} by one") for name in SURE}
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("parallel", PARALLELS)
 @pytest.mark.parametrize("name", SURE)
 def test_a_run_goes_on_with_another_number_of_ranks_or_spread_otherwise(
@@ -236,7 +236,7 @@ def test_a_run_goes_on_with_another_number_of_ranks_or_spread_otherwise(
         assert (out / "report.html").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("parallel", PARALLELS)
 @pytest.mark.parametrize("name", RUNS)
 def test_as_many_ranks_go_on_to_the_last_bit(name: str, parallel: str, found: dict[str, Any]) -> None:
@@ -257,7 +257,7 @@ def tensors_in(out: Path) -> dict[str, StoredTensor]:
     return {name: tensor for name, tensor in kept.items() if not name.startswith("random")}
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("name", SURE)
 def test_each_rank_writes_and_reads_only_what_it_holds(
     name: str, found: dict[str, Any], straight: dict[str, list[float]]
@@ -280,7 +280,7 @@ def test_each_rank_writes_and_reads_only_what_it_holds(
         assert read < 0.6 * sum(math.prod(kept.shape) for kept in begun.values())
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("parallel", PARALLELS)
 def test_adapters_and_the_new_head_are_all_that_two_ranks_keep(parallel: str, found: dict[str, Any]) -> None:
     tensors = tensors_in(found["folder"] / f"adapted by two {parallel}")

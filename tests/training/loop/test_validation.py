@@ -144,7 +144,7 @@ def test_patience_begins_anew_with_every_better_loss(tmp_path: Path, monkeypatch
     assert [record.is_best for record in found] == [True, True, False]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_a_large_evaluation_takes_no_more_memory_than_a_step(tmp_path: Path) -> None:
     """100,000 pairs; the logits of all of them would be half a gigabyte."""
     for name, count in (("train", 3000), ("validation", 100_000)):

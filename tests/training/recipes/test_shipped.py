@@ -21,7 +21,7 @@ def test_the_promised_recipes_are_there() -> None:
     assert shipped().keys() >= NAMES
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("name", sorted(shipped()))
 def test_every_shipped_recipe_trains(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

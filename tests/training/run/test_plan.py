@@ -180,7 +180,7 @@ print(json.dumps([peak, take_trial_steps(config, data, model, lambda needed: Non
 """
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel of Linux")
 @pytest.mark.parametrize("recompute", [False, True])
 def test_a_step_takes_what_the_plan_says(recompute: bool, tmp_path: Path) -> None:
