@@ -28,7 +28,7 @@ from clearhead.models.inputs import Inputs
 from clearhead.page import page_files
 from clearhead.serving.access_token import new_token
 from clearhead.serving.explorer.app import explorer_app
-from clearhead.serving.server import server_for
+from clearhead.serving.sockets import server_for
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 TIMES = """text => new Promise(done => {

@@ -16,7 +16,7 @@ from clearhead.api import Model
 from clearhead.cli.explore import listen
 from clearhead.serving.access_token import new_token
 from clearhead.serving.explorer.app import explorer_app
-from clearhead.serving.server import server_for
+from clearhead.serving.sockets import server_for
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 

@@ -16,7 +16,7 @@ from clearhead.cli.stages import load_pytorch
 from clearhead.errors import InputError
 
 if TYPE_CHECKING:
-    from clearhead.serving.server import BoundedListener
+    from clearhead.serving.sockets import BoundedListener
 
 HOST, PORT = "127.0.0.1", 7878
 
@@ -36,7 +36,7 @@ def explore(
     from clearhead.model_folder import find
     from clearhead.serving.access_token import new_token
     from clearhead.serving.explorer.app import explorer_app
-    from clearhead.serving.server import server_for
+    from clearhead.serving.sockets import server_for
 
     folder = find(model).resolve()
     name = folder.parent.name if folder.name in ("best", "last") else folder.name
@@ -68,7 +68,7 @@ def listen(port: int | None) -> "BoundedListener":
     """A socket on the loopback address, at the given port or, if omitted, at the default or a free one."""
     import socket
 
-    from clearhead.serving.server import BoundedListener, most_connections
+    from clearhead.serving.sockets import BoundedListener, most_connections
 
     listener = BoundedListener(most_connections())
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

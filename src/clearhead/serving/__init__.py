@@ -1,7 +1,7 @@
 """HTTP: requests enter, answers leave. What is computed for them is in `inspection` and `decoding`.
 
 explorer/      the service behind the page of `clearhead explore`
-server         serves an app on a socket: limits, and a prompt end
+sockets        serves an app on a socket: limits, and a prompt end
 access_token   refuses requests without the token of the address that was opened
 origin         who may send requests to a service on this machine, and what a browser may do with the answers
 """

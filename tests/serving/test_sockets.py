@@ -14,12 +14,12 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from clearhead.serving import server as serving
+from clearhead.serving import sockets as serving
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
 FEW_HANDLES = """
 import resource
-import clearhead.serving.server as serving
+import clearhead.serving.sockets as serving
 from starlette.responses import PlainTextResponse
 
 serving.IDLE_SECONDS = 1.0
