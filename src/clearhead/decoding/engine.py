@@ -48,6 +48,16 @@ class Stepper(Protocol[S]):
         """Adds tokens (b, n) to the state and gives their logits."""
 
 
+class Grammar(Protocol):
+    """What a text may still become, as a rule over its next token."""
+
+    def mask(self, Z: Tensor) -> Tensor:
+        """The logits (vocabulary,) with −∞ for tokens that may not follow."""
+
+    def take(self, token: int) -> None:
+        """One more token of the text."""
+
+
 @dataclass(frozen=True)
 class Token:
     """One written token, with log-probabilities over the whole vocabulary before any rule."""
@@ -68,13 +78,15 @@ class Draft:
     ids: list[int] = field(default_factory=list)
     tokens: list[Token] = field(default_factory=list)
     reason: Reason | None = None
+    ends: tuple[int, ...] | None = None  # ids at which it is over; if omitted, those of the engine
+    grammar: Grammar | None = None
     seed: int = field(init=False)
     rules: str = field(init=False)  # equal for texts whose next tokens are chosen by the same rules
     deadline: float = float("inf")
 
     def __post_init__(self) -> None:
         self.seed = secrets.randbits(62) if self.settings.seed is None else self.settings.seed
-        self.rules = self.settings.model_dump_json(exclude=OF_ONE_TEXT)
+        self.rules = f"{self.settings.model_dump_json(exclude=OF_ONE_TEXT)} {self.ends}"
 
     def start_clock(self) -> None:
         """The time limit counts from here: waiting for a slot does not use it up."""
@@ -85,6 +97,8 @@ class Draft:
         """One more token."""
         self.ids.append(token.id)
         self.tokens.append(token)
+        if self.grammar is not None:
+            self.grammar.take(token.id)
 
     def stop(self) -> None:
         """Ends the text here: a stop string was found in what its tokens spell."""
@@ -108,6 +122,10 @@ class Engine(Generic[S]):
     def limit(self, text: Draft) -> int | None:
         """How many tokens prompt and text may have together."""
         return self.context if text.longest is None else text.longest
+
+    def ends_of(self, text: Draft) -> tuple[int, ...]:
+        """The ids at which a text is over."""
+        return self.end if text.ends is None else text.ends
 
     @property
     def is_busy(self) -> bool:
@@ -201,8 +219,15 @@ class Engine(Generic[S]):
 
     def pick_alike(self, texts: list[Draft], Z: Tensor) -> Tensor:
         """The ids (b,) of texts with the same rules."""
-        settings = texts[0].settings
-        Z = constrain(Z, settings, [text.prompt for text in texts], [text.ids for text in texts], self.end)
+        settings, end = texts[0].settings, self.ends_of(texts[0])
+        Z = constrain(Z, settings, [text.prompt for text in texts], [text.ids for text in texts], end)
+        if any(text.grammar is not None for text in texts):
+            Z = torch.stack(
+                [
+                    row if text.grammar is None else text.grammar.mask(row)
+                    for text, row in zip(texts, Z, strict=True)
+                ]
+            )
         if not settings.temperature:
             return likeliest(Z)
         numbers = [number(text.seed, len(text.ids)) for text in texts]
@@ -210,7 +235,7 @@ class Engine(Generic[S]):
 
     def why_done(self, text: Draft, now: float) -> Reason | None:
         """The reason to stop after the last token, or None."""
-        if text.ids[-1] in self.end:
+        if text.ids[-1] in self.ends_of(text):
             return "end"
         if len(text.ids) >= text.settings.max_tokens:
             return "length"

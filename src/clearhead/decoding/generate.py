@@ -5,17 +5,17 @@ context is read with a warning where positions have no table, and rejected with 
 nothing is truncated silently.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from clearhead.config.decoding import BEAM_OF_TRANSLATE, TEMPERATURE_OF_GENERATE, DecodingConfig
 from clearhead.data.chats import answer_ends, prompt_ids
 from clearhead.data.frames import document_frame, input_frame, prompt_frame, target_frame
 from clearhead.decoding.engine import Draft, Engine, Stepper, Token
 from clearhead.decoding.lengths import LengthLimit
-from clearhead.decoding.search import Hypothesis, Stops, beam_search
+from clearhead.decoding.search import Hypothesis, Stops, finish, search_in_steps
 from clearhead.decoding.sentences import split_sentences as split_into_sentences
 from clearhead.decoding.steppers.direct import stepper_of
 from clearhead.decoding.stopping import Reason, Writer
@@ -24,6 +24,9 @@ from clearhead.examples import Message
 from clearhead.model_folder import Bundle
 from clearhead.text.tokenizers.conversations import encode_prompt, spells_marker
 from clearhead.text.tokenizers.tokenizer import Tokenizer
+
+Item = TypeVar("Item")
+Steps = Generator[None, None, list[Item]]  # between which others may work; the list is their result
 
 SLOTS = 32  # texts generated side by side
 SEARCHED_ROWS = 160  # beginnings searched side by side
@@ -174,7 +177,10 @@ class Generator:
     def complete(self, prompts: Sequence[Prompt], settings: DecodingConfig) -> list[list[Generation]]:
         """The generations of every prompt, in order; those of sentences joined again."""
         sentences = [part for prompt in prompts for part in prompt.parts or (prompt,)]
-        done = iter(self.complete_each(sentences, settings))
+        return self.joined(prompts, iter(self.complete_each(sentences, settings)))
+
+    def joined(self, prompts: Sequence[Prompt], done: Iterator[list[Generation]]) -> list[list[Generation]]:
+        """The generations of every prompt from those of its sentences."""
         return [
             join_sentences(prompt.parts, list(islice(done, len(prompt.parts))))
             if prompt.parts
@@ -194,17 +200,32 @@ class Generator:
             done[row] = found
         return done
 
-    def search(self, prompts: Sequence[Prompt], settings: DecodingConfig) -> Iterator[list[Generation]]:
-        """By beam search, as many texts at a time as give a batch of about the usual size."""
+    def search(self, prompts: Sequence[Prompt], settings: DecodingConfig) -> list[list[Generation]]:
+        """By beam search."""
+        return finish(self.search_in_steps(prompts, settings))
+
+    def search_in_steps(self, prompts: Sequence[Prompt], settings: DecodingConfig) -> Steps[list[Generation]]:
+        """The same in steps, as many texts at a time as give a batch of about the usual size."""
         size = max(1, SEARCHED_ROWS // (settings.beam or 1))
+        done: list[list[Generation]] = []
         for first in range(0, len(prompts), size):
             group = prompts[first : first + size]
             sources = [prompt.source for prompt in group if prompt.source is not None] or None
             ids = [prompt.ids for prompt in group]
             limits, stops = [self.limit(prompt) for prompt in group], self.stops(settings)
             ends = self.ends(group)
-            for beam in beam_search(self.model, ids, settings, ends, limits, sources, stops):
-                yield [self.read(hypothesis, settings) for hypothesis in beam]
+            beams = yield from search_in_steps(self.model, ids, settings, ends, limits, sources, stops)
+            done += [[self.read(hypothesis, settings) for hypothesis in beam] for beam in beams]
+        return done
+
+    def complete_in_steps(self, prompts: Sequence[Prompt], settings: DecodingConfig) -> Steps[Generation]:
+        """The best generation of every prompt by beam search, in steps between which others may work."""
+        settings = self.settle(settings)
+        sentences = [part for prompt in prompts for part in prompt.parts or (prompt,)]
+        found = yield from self.search_in_steps([one for one in sentences if one.source != []], settings)
+        searched, nothing = iter(found), [Generation("", [], "end")]
+        done = (nothing if one.source == [] else next(searched) for one in sentences)
+        return [best[0] for best in self.joined(prompts, done)]
 
     def ends(self, prompts: Sequence[Prompt]) -> tuple[int, ...]:
         """The ids at which texts end: an answer also at its own end."""

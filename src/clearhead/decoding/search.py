@@ -7,8 +7,9 @@ s / longest^penalty bounds what a beginning with sum s may reach.
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ from clearhead.decoding.engine import S, Stepper, check_prompt, pad
 from clearhead.decoding.sampling import best_first, constrain, log_probabilities
 from clearhead.decoding.stopping import Reason
 
+Result = TypeVar("Result")
 Stops = Callable[[list[int]], bool]  # whether ids spell a stop string
 
 
@@ -117,7 +119,6 @@ class Beam:
         return self.score(best.total, length) <= self.finished[self.settings.n_best - 1].score
 
 
-@torch.inference_mode()
 def beam_search(
     model: Stepper[S],
     prompts: Sequence[list[int]],
@@ -128,6 +129,30 @@ def beam_search(
     stops: Stops | None = None,
 ) -> list[list[Hypothesis]]:
     """The best hypotheses of every prompt, the best first; `context` limits all of them, or each by its own."""
+    return finish(search_in_steps(model, prompts, settings, end, context, sources, stops))
+
+
+def finish(steps: Generator[None, None, Result]) -> Result:
+    """The result of something that is done in steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+
+
+@torch.inference_mode()
+def search_in_steps(
+    model: Stepper[S],
+    prompts: Sequence[list[int]],
+    settings: DecodingConfig,
+    end: Sequence[int],
+    context: int | Sequence[int | None] | None = None,
+    sources: Sequence[list[int]] | None = None,
+    stops: Stops | None = None,
+) -> Generator[None, None, list[list[Hypothesis]]]:
+    """The same in steps, between which others may work."""
     deadline = time.monotonic() + (settings.seconds or float("inf"))
     limits = context if isinstance(context, Sequence) else [context] * len(prompts)
     beams = [
@@ -151,6 +176,7 @@ def beam_search(
             state.select(torch.tensor([text.row for text in texts]))
             logits = model.step(torch.tensor([text.ids[-1:] for text in texts]), state, last=True)[:, -1]
             renumber(active)
+        yield
     return [beam.finished[: settings.n_best] for beam in beams]
 
 

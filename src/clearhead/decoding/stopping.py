@@ -11,8 +11,9 @@ from typing import Literal
 from clearhead.text.tokenizers.stream import Stream
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 
-Reason = Literal["end", "stop", "length", "context", "time"]
-"""End token; stop string; max_tokens are generated; the model's context is full; the time limit has passed."""
+Reason = Literal["end", "stop", "length", "context", "time", "cancelled", "error"]
+"""End token; stop string; max_tokens are generated; the model's context is full; the time limit has passed; nobody
+waits for the text any more; it cannot be continued."""
 
 
 class Writer:

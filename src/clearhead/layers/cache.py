@@ -6,6 +6,7 @@ slots as the window, and position p lies in slot p mod window. A `Chunk` is one 
 sequence.
 """
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,13 +113,26 @@ class Cache:
         if self.past is not None and other.past is not None:
             self.past = torch.cat([self.past, other.past])
 
+    def copy(self, rows: Tensor) -> "Cache":
+        """These sequences as a cache of their own."""
+        other, rows = copy(self), rows.cpu()
+        other.lengths = self.lengths[rows]
+        room = self.room(other.used)
+        other.K, other.V = ([X[:, :, :room][rows.to(X.device)] for X in store] for store in (self.K, self.V))
+        other.past = None if self.past is None else self.past[rows.to(self.past.device)]
+        return other
+
     def reserve(self, batch: int, length: int) -> None:
-        """Makes room for so many sequences of so many tokens; existing keys and values stay in their slots."""
+        """Makes room for so many sequences of so many tokens; existing keys and values stay in their slots.
+
+        Rows are at least doubled, so that sequences that join one by one cause few copies.
+        """
         room = self.room(length)
         for store in (self.K, self.V):
             for i, X in enumerate(store):
                 if len(X) < batch or X.shape[2] < room:
-                    store[i] = X.new_zeros(max(len(X), batch), X.shape[1], max(X.shape[2], room), X.shape[3])
+                    rows = len(X) if len(X) >= batch else max(batch, 2 * len(X))
+                    store[i] = X.new_zeros(rows, X.shape[1], max(X.shape[2], room), X.shape[3])
                     store[i][: len(X), :, : X.shape[2]] = X
 
     def truncate(self, lengths: Tensor) -> None:
@@ -245,6 +259,12 @@ class Memory:
             self.real = None if self.real is None else self.real[rows]
             self.owner = owner
 
+    def copy(self, rows: Tensor) -> "Memory":
+        """The memories of these sequences as one of their own."""
+        other = copy(self)
+        other.select(rows)
+        return other
+
     def join(self, other: "Memory") -> None:
         """Adds the memories of other sequences; the shorter sources are padded."""
         m = max(self.to.shape[1], other.to.shape[1])
@@ -292,11 +312,21 @@ class DecoderState:
         if self.memory is not None:
             self.memory.select(rows)
 
+    def copy(self, rows: Tensor) -> "DecoderState":
+        """These sequences as a state of their own."""
+        memory = None if self.memory is None else self.memory.copy(rows)
+        return DecoderState(self.cache.copy(rows), memory)
+
     def join(self, other: "DecoderState") -> None:
         """Adds the sequences of another state to the batch."""
         self.cache.join(other.cache)
         if self.memory is not None and other.memory is not None:
             self.memory.join(other.memory)
+
+    @property
+    def can_truncate(self) -> bool:
+        """Whether every earlier token is still kept."""
+        return not self.cache.is_ring and self.cache.past is None
 
     def truncate(self, lengths: Tensor) -> None:
         """Forgets the tokens of each sequence from its new length on."""

@@ -42,6 +42,13 @@ class RowState:
         if self.memory is not None:
             self.memory.select(rows)
 
+    def copy(self, rows: Tensor) -> "RowState":
+        """These texts as a state of their own."""
+        memory = None if self.memory is None else self.memory.copy(rows)
+        return RowState(
+            [X[rows.to(X.device)] for X in self.tensors], self.lengths[rows.cpu()], self.capacity, memory
+        )
+
     def join(self, other: "RowState") -> None:
         """Adds the texts of another state."""
         self.tensors = [torch.cat(pair) for pair in zip(self.tensors, other.tensors, strict=True)]

@@ -27,6 +27,9 @@ class State(Protocol):
     def select(self, rows: Tensor) -> None:
         """Keeps these texts, in this order; one may be kept twice."""
 
+    def copy(self, rows: Tensor) -> Self:
+        """These texts as a state of their own."""
+
     def join(self, other: Self) -> None:
         """Adds the texts of another state."""
 

@@ -7,7 +7,7 @@ computed here from the same weights; everything else is left to the decoder itse
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -28,6 +28,9 @@ from clearhead.models.heads import LanguageHead
 from clearhead.models.model import Model
 from clearhead.models.transformer.decoder import Decoder
 from clearhead.models.transformer.stack import TransformerStack
+
+# Whether a model's weights may change between texts; "as they are" also keeps their order, and so every rounding.
+Weights = Literal["changing", "fixed", "as they are"]
 
 # When another order of the weights would have paid:
 COPY_AFTER = 32  # steps with several rows, after which a copy is made
@@ -51,7 +54,7 @@ class Now:
 DirectSublayer = Callable[[Tensor, Now], Tensor]  # (b, d) -> (b, d)
 
 
-def stepper_of(model: Model) -> Stepper[Any]:
+def stepper_of(model: Model, weights: Weights = "changing") -> Stepper[Any]:
     """The fastest stepper for a model: a direct one where it is made of the parts that are known here."""
     if not isinstance(model, Decoder):
         return model
@@ -59,14 +62,14 @@ def stepper_of(model: Model) -> Stepper[Any]:
     is_dot = config.similarity in ("scaled_dot", "dot") and config.width_k == config.width_v
     is_whole = not any(name.startswith("decoder.") for name in config.kept_heads)
     is_usual = config.projections != "none" and not config.token_types and config.convolution is None
-    return DirectStepper(model) if is_dot and is_whole and is_usual else model
+    return DirectStepper(model, weights) if is_dot and is_whole and is_usual else model
 
 
 class DirectStepper:
     """Takes a decoder's place: the same logits, sooner."""
 
-    def __init__(self, model: Decoder) -> None:
-        self.model, self.stack = model, model.decoder
+    def __init__(self, model: Decoder, weights: Weights = "changing") -> None:
+        self.model, self.stack, self.weights = model, model.decoder, weights
         self.stamp: Stamp | None = None
         self.order: Order = "own"
         self.others = 0  # steps in a row for which another order is better
@@ -77,7 +80,9 @@ class DirectStepper:
         self, batch: int, capacity: int, source: Tensor | None = None, source_counts: Tensor | None = None
     ) -> DecoderState:
         """An empty state; looks the weights up again if they have changed."""
-        if self.stamp is None or self.stamp != stamp(self.model, self.copied()):
+        if self.stamp is None or (
+            self.weights == "changing" and self.stamp != stamp(self.model, self.copied())
+        ):
             self.look_up("own")
         return self.model.start(batch, capacity, source, source_counts)
 
@@ -104,7 +109,7 @@ class DirectStepper:
 
     def reorder(self, best: Order) -> None:
         """Looks the weights up in another order once that is likely to pay."""
-        self.others = self.others + 1 if best != self.order else 0
+        self.others = self.others + 1 if best != self.order and self.weights != "as they are" else 0
         if self.others >= self.patience[best]:
             self.look_up(best)
 

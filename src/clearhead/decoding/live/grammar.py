@@ -1,0 +1,91 @@
+"""Keeps a text to a JSON schema: a schema enters; which tokens may follow leaves, computed by llguidance.
+
+The text is then valid JSON of the schema when it ends by itself; one that ends at a limit may be incomplete.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clearhead.errors import InputError
+from clearhead.text.tokenizers.token_bytes import token_bytes
+from clearhead.text.tokenizers.tokenizer import Tokenizer
+
+LARGEST_SCHEMA = 1 << 15  # characters
+
+
+class Vocabulary:
+    """A tokenizer as llguidance asks for it: the bytes of every token."""
+
+    def __init__(self, tokenizer: Tokenizer, size: int, ends: Sequence[int]) -> None:
+        self.eos_token_id, self.bos_token_id = ends[0], None
+        self.special_token_ids = [id for id in range(tokenizer.size) if tokenizer.is_special(id)]
+        self.tokens = [token_bytes(tokenizer, id) if id < tokenizer.size else b"" for id in range(size)]
+        self.encode = tokenizer.encode
+
+    def __call__(self, text: Any) -> list[int]:
+        return self.encode(text.decode(errors="replace") if isinstance(text, bytes) else text)
+
+
+@lru_cache(maxsize=8)
+def guide_of(tokenizer: Tokenizer, size: int, ends: tuple[int, ...]) -> Any:
+    """The tokenizer as llguidance has it, made once."""
+    try:
+        from llguidance import LLTokenizer, TokenizerWrapper
+    except ImportError:
+        raise InputError(
+            "response_format needs llguidance.\nInstall it: pip install 'clearhead[serve]'"
+        ) from None
+    return LLTokenizer(
+        TokenizerWrapper(Vocabulary(tokenizer, size, ends)), n_vocab=size, eos_token=list(ends)
+    )
+
+
+class JsonGrammar:
+    """The JSON that a schema allows, token by token."""
+
+    def __init__(
+        self, tokenizer: Tokenizer, size: int, ends: Sequence[int], schema: Mapping[str, Any]
+    ) -> None:
+        text = json.dumps(schema)
+        if len(text) > LARGEST_SCHEMA:
+            raise InputError(
+                f"The JSON schema has {len(text):,} characters; the limit is {LARGEST_SCHEMA:,}.\nSimplify it."
+            )
+        if not ends:
+            raise InputError("The model has no end token, so a JSON text could never end.")
+        guide = guide_of(tokenizer, size, tuple(ends))
+        from llguidance import LLMatcher
+
+        try:
+            compact = LLMatcher.grammar_from_json_schema(text, overrides={"whitespace_flexible": False})
+            self.matcher = LLMatcher(guide, compact)  # or a model could write spaces for ever
+        except Exception as error:
+            raise refused(str(error)) from None
+        self.size = size
+        self.check()
+
+    def check(self) -> None:
+        """Rejects a schema that cannot be followed."""
+        if self.matcher.is_error():
+            raise refused(self.matcher.get_error())
+
+    def mask(self, Z: Tensor) -> Tensor:
+        """The logits (vocabulary,) with −∞ for tokens that may not follow."""
+        bits = torch.frombuffer(bytearray(self.matcher.compute_logit_bias()), dtype=torch.uint8)
+        self.check()
+        return Z.masked_fill(bits[: len(Z)].to(Z.device) == 0, -torch.inf)
+
+    def take(self, token: int) -> None:
+        """One more token of the text."""
+        if not self.matcher.is_stopped():
+            self.matcher.consume_token(token)
+
+
+def refused(reason: str) -> InputError:
+    """The error of a schema that cannot be followed."""
+    return InputError(f"The JSON schema cannot be followed: {reason[:300]}")
