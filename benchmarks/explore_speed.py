@@ -19,7 +19,7 @@ from harness import arguments, median_interval, report
 from playwright.sync_api import Page, sync_playwright
 
 from clearhead.api import Model
-from clearhead.cli.explore import listen
+from clearhead.cli.listening import listen
 from clearhead.config.model import ModelConfig
 from clearhead.config.tokenizer import TokenizerConfig
 from clearhead.model_folder import Bundle

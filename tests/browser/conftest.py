@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from clearhead.api import Model
-from clearhead.cli.explore import listen
+from clearhead.cli.listening import listen
 from clearhead.serving.access_token import new_token
 from clearhead.serving.explorer.app import explorer_app
 from clearhead.serving.sockets import server_for

@@ -19,7 +19,8 @@ from urllib.request import HTTPCookieProcessor, build_opener, urlopen
 import pytest
 
 from clearhead.api import Model
-from clearhead.cli.explore import HOST, listen, opened_in_browser
+from clearhead.cli.explore import opened_in_browser
+from clearhead.cli.listening import HOST, listen
 from clearhead.errors import InputError
 from tests.cli.said import without_stages
 from tests.decoding.tiny import language_model

@@ -41,6 +41,11 @@ class Rows:
         self.texts = [list(self.texts[row]) for row in rows.tolist()]
         self.sources = [self.sources[row] for row in rows.tolist()]
 
+    def copy(self, rows: Tensor) -> "Rows":
+        other = Rows(self.texts, self.sources, self.capacity)
+        other.select(rows)
+        return other
+
     def join(self, other: "Rows") -> None:
         self.texts, self.sources = self.texts + other.texts, self.sources + other.sources
         self.capacity = max(self.capacity, other.capacity)

@@ -19,6 +19,7 @@ from clearhead.cli.evaluate import evaluate
 from clearhead.cli.exchange import export, import_
 from clearhead.cli.explore import explore
 from clearhead.cli.recipes import recipes
+from clearhead.cli.serve import serve
 from clearhead.cli.train import train
 from clearhead.cli.use import classify, embed, generate, translate
 from clearhead.cli.vectors.app import app as vectors
@@ -37,6 +38,7 @@ COMMANDS: list[Callable[..., None]] = [
     classify,
     embed,
     explore,
+    serve,
     import_,
     export,
 ]

@@ -7,18 +7,15 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from clearhead.cli.listening import HOST, listen
 from clearhead.cli.options import ModelFolder
 from clearhead.cli.stages import load_pytorch
-from clearhead.errors import InputError
 
-if TYPE_CHECKING:
-    from clearhead.serving.sockets import BoundedListener
-
-HOST, PORT = "127.0.0.1", 7878
+PORT = 7878
 
 
 def explore(
@@ -43,7 +40,7 @@ def explore(
     token, loaded = new_token(), load(folder)
     tokenizer_of(loaded.bundle.tokenizer)  # without which the page can show no text
     app = explorer_app(loaded, name, str(folder), token=token)
-    with listen(port) as listener, ended_by_ctrl_c():
+    with listen(port, HOST, PORT) as listener, ended_by_ctrl_c():
         address = f"http://{HOST}:{listener.getsockname()[1]}/?token={token}"
         print(address, flush=True)
         print("Only this machine can reach it, with this token. Press Ctrl-C to stop.", file=sys.stderr)
@@ -62,27 +59,6 @@ def ended_by_ctrl_c() -> Iterator[None]:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(130)
-
-
-def listen(port: int | None) -> "BoundedListener":
-    """A socket on the loopback address, at the given port or, if omitted, at the default or a free one."""
-    import socket
-
-    from clearhead.serving.sockets import BoundedListener, most_connections
-
-    listener = BoundedListener(most_connections())
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((HOST, PORT if port is None else port))
-    except OSError as error:
-        if port is not None:
-            listener.close()
-            raise InputError(
-                f"Port {port} of {HOST} cannot be used: {error.strerror}.\nChoose another with --port."
-            ) from None
-        listener.bind((HOST, 0))
-    listener.listen()  # from here on a browser waits for the answer
-    return listener
 
 
 @contextmanager

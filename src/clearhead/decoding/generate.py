@@ -5,17 +5,17 @@ context is read with a warning where positions have no table, and rejected with 
 nothing is truncated silently.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from clearhead.config.decoding import BEAM_OF_TRANSLATE, TEMPERATURE_OF_GENERATE, DecodingConfig
 from clearhead.data.chats import answer_ends, prompt_ids
 from clearhead.data.frames import document_frame, input_frame, prompt_frame, target_frame
 from clearhead.decoding.engine import Draft, Engine, Stepper, Token
 from clearhead.decoding.lengths import LengthLimit
-from clearhead.decoding.search import Hypothesis, Stops, finish, search_in_steps
+from clearhead.decoding.search import Hypothesis, Steps, Stops, finish, search_in_steps
 from clearhead.decoding.sentences import split_sentences as split_into_sentences
 from clearhead.decoding.steppers.direct import stepper_of
 from clearhead.decoding.stopping import Reason, Writer
@@ -24,9 +24,6 @@ from clearhead.examples import Message
 from clearhead.model_folder import Bundle
 from clearhead.text.tokenizers.conversations import encode_prompt, spells_marker
 from clearhead.text.tokenizers.tokenizer import Tokenizer
-
-Item = TypeVar("Item")
-Steps = Generator[None, None, list[Item]]  # between which others may work; the list is their result
 
 SLOTS = 32  # texts generated side by side
 SEARCHED_ROWS = 160  # beginnings searched side by side
@@ -204,7 +201,9 @@ class Generator:
         """By beam search."""
         return finish(self.search_in_steps(prompts, settings))
 
-    def search_in_steps(self, prompts: Sequence[Prompt], settings: DecodingConfig) -> Steps[list[Generation]]:
+    def search_in_steps(
+        self, prompts: Sequence[Prompt], settings: DecodingConfig
+    ) -> Steps[list[list[Generation]]]:
         """The same in steps, as many texts at a time as give a batch of about the usual size."""
         size = max(1, SEARCHED_ROWS // (settings.beam or 1))
         done: list[list[Generation]] = []
@@ -218,7 +217,9 @@ class Generator:
             done += [[self.read(hypothesis, settings) for hypothesis in beam] for beam in beams]
         return done
 
-    def complete_in_steps(self, prompts: Sequence[Prompt], settings: DecodingConfig) -> Steps[Generation]:
+    def complete_in_steps(
+        self, prompts: Sequence[Prompt], settings: DecodingConfig
+    ) -> Steps[list[Generation]]:
         """The best generation of every prompt by beam search, in steps between which others may work."""
         settings = self.settle(settings)
         sentences = [part for prompt in prompts for part in prompt.parts or (prompt,)]

@@ -9,7 +9,8 @@ import itertools
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,7 +20,9 @@ from clearhead.decoding.engine import S, Stepper, check_prompt, pad
 from clearhead.decoding.sampling import best_first, constrain, log_probabilities
 from clearhead.decoding.stopping import Reason
 
-Result = TypeVar("Result")
+Outcome = TypeVar("Outcome")
+Given = ParamSpec("Given")
+Steps = Generator[None, None, Outcome]  # something that is done in steps, between which others may work
 Stops = Callable[[list[int]], bool]  # whether ids spell a stop string
 
 
@@ -119,27 +122,24 @@ class Beam:
         return self.score(best.total, length) <= self.finished[self.settings.n_best - 1].score
 
 
-def beam_search(
-    model: Stepper[S],
-    prompts: Sequence[list[int]],
-    settings: DecodingConfig,
-    end: Sequence[int],
-    context: int | Sequence[int | None] | None = None,
-    sources: Sequence[list[int]] | None = None,
-    stops: Stops | None = None,
-) -> list[list[Hypothesis]]:
-    """The best hypotheses of every prompt, the best first; `context` limits all of them, or each by its own."""
-    return finish(search_in_steps(model, prompts, settings, end, context, sources, stops))
-
-
-def finish(steps: Generator[None, None, Result]) -> Result:
+def finish(steps: Steps[Outcome]) -> Outcome:
     """The result of something that is done in steps."""
     while True:
         try:
             next(steps)
         except StopIteration as end:
-            result: Result = end.value
+            result: Outcome = end.value
             return result
+
+
+def at_once(work: Callable[Given, Steps[Outcome]]) -> Callable[Given, Outcome]:
+    """Something that is done in steps as a function that takes them all."""
+
+    @wraps(work)
+    def run(*given: Given.args, **named: Given.kwargs) -> Outcome:
+        return finish(work(*given, **named))
+
+    return run
 
 
 @torch.inference_mode()
@@ -151,8 +151,11 @@ def search_in_steps(
     context: int | Sequence[int | None] | None = None,
     sources: Sequence[list[int]] | None = None,
     stops: Stops | None = None,
-) -> Generator[None, None, list[list[Hypothesis]]]:
-    """The same in steps, between which others may work."""
+) -> Steps[list[list[Hypothesis]]]:
+    """The best hypotheses of every prompt, the best first, in steps between which others may work.
+
+    `context` limits all of them, or each by its own.
+    """
     deadline = time.monotonic() + (settings.seconds or float("inf"))
     limits = context if isinstance(context, Sequence) else [context] * len(prompts)
     beams = [
@@ -178,6 +181,9 @@ def search_in_steps(
             renumber(active)
         yield
     return [beam.finished[: settings.n_best] for beam in beams]
+
+
+beam_search = at_once(search_in_steps)
 
 
 def start_beam(

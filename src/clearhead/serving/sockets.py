@@ -67,7 +67,7 @@ class IdleProtocol(H11Protocol):
         super().connection_lost(exc)
 
 
-def server_for(app: ASGIApp) -> uvicorn.Server:
+def server_for(app: ASGIApp, last_seconds: int = LAST_SECONDS) -> uvicorn.Server:
     """A server for `run(sockets=[listener])`; the app logs its own faults, and clients' are not logged."""
     settings = uvicorn.Config(
         app,
@@ -78,7 +78,7 @@ def server_for(app: ASGIApp) -> uvicorn.Server:
         log_level="critical",
         server_header=False,
         backlog=64,
-        timeout_graceful_shutdown=LAST_SECONDS,
+        timeout_graceful_shutdown=last_seconds,
     )
     return uvicorn.Server(settings)
 

@@ -40,6 +40,11 @@ def asked(worker: Worker, token: int, max_tokens: int = 6) -> tuple[Request, thr
     return text, done
 
 
+def wait_for(event: threading.Event) -> None:
+    """Keeps the thread until somebody sets the event."""
+    assert event.wait(SECONDS)
+
+
 def test_requests_of_many_threads_are_answered(worker: Worker) -> None:
     texts = [asked(worker, 60 + place) for place in range(9)]
     assert all(done.wait(SECONDS) for _, done in texts)
@@ -64,7 +69,7 @@ def test_works_take_turns_and_an_error_ends_one(worker: Worker) -> None:
         done.release()
 
     ready = threading.Event()
-    worker.call(lambda: ready.wait(SECONDS) and None)
+    worker.call(lambda: wait_for(ready))
     for name in "abc":
         worker.add(Work(steps(name), pass_on))
     ready.set()
@@ -81,7 +86,7 @@ def test_a_hang_stops_the_beat_and_a_fault_outside_any_text_does_not(
     worker: Worker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     hangs = threading.Event()
-    worker.call(lambda: hangs.wait(SECONDS) and None)
+    worker.call(lambda: wait_for(hangs))
     time.sleep(0.8)
     assert worker.seconds_since_beat > 0.7
     hangs.set()

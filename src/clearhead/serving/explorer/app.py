@@ -32,13 +32,13 @@ from clearhead.errors import ClearheadError, InputError
 from clearhead.inspection.passes import Pass
 from clearhead.page import page_files
 from clearhead.serving.access_token import TokenRequired
+from clearhead.serving.bodies import content_of, is_json
 from clearhead.serving.explorer.pass_cache import PassExpired
 from clearhead.serving.explorer.requests import MOST_BYTES, GenerationRequest, PassRequest
 from clearhead.serving.explorer.service import ExplorerService
 from clearhead.serving.origin import LOOPBACK, OwnOriginOnly
 
 LONGEST_ERROR = 800  # characters
-BODY_SECONDS = 30.0  # for a body to arrive
 READERS = 4  # threads that read off passes
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -102,13 +102,9 @@ class Endpoints:
 
 async def body(request: Request) -> dict[str, Any]:
     """The JSON object of a request; rejected where it is too large, of another type, or missing."""
-    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+    if not is_json(request):
         raise InputError("The body must be application/json.")
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            content = await content_of(request)
-    except TimeoutError:
-        raise InputError(f"The body of the request did not arrive within {BODY_SECONDS:.0f} s.") from None
+    content = await content_of(request, MOST_BYTES)
     try:
         values = json.loads(content)
     except (ValueError, RecursionError):
@@ -116,17 +112,6 @@ async def body(request: Request) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise InputError("The body must be one JSON object.")
     return values
-
-
-async def content_of(request: Request) -> bytes:
-    """The bytes of a request."""
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > MOST_BYTES:
-            raise InputError(f"The request is longer than {MOST_BYTES} bytes, the limit.")
-        parts.append(part)
-    return b"".join(parts)
 
 
 async def inside(threads: ThreadPoolExecutor, work: Callable[[], Result]) -> Result:

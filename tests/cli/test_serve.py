@@ -1,0 +1,102 @@
+"""`clearhead serve` as a process: what it prints, that it answers, and that it ends when its answers are given."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+
+from clearhead.api import Model
+from clearhead.cli.listening import check_address, read_keys
+from clearhead.config.serving import ServingConfig
+from clearhead.errors import InputError
+from clearhead.serving.server.process import open_service
+from tests.decoding.tiny import language_model
+
+KEY = "a-key-of-the-tests-0123456789"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model folder."""
+    place = tmp_path_factory.mktemp("served")
+    Model(language_model(context=None)).save(place / "mine" / "best")
+    (place / "keys").write_text(f"# of the tests\n{KEY}\n")
+    return place
+
+
+@pytest.fixture
+def process(folder: Path) -> Iterator["subprocess.Popen[str]"]:
+    code = "from clearhead.cli.main import main; main()"
+    given = ["serve", str(folder / "mine"), "--port", "0", "--key-file", str(folder / "keys")]
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *given], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as run:
+        yield run
+        run.kill()
+
+
+def test_it_answers_drains_and_ends(process: "subprocess.Popen[str]") -> None:
+    assert process.stdout is not None
+    address, _, token = process.stdout.readline().strip().partition("?token=")
+    assert token
+    body = {
+        "model": "mine",
+        "prompt": "my secret",
+        "max_tokens": 1500,
+        "logit_bias": {"2": -100},
+        "stream": True,
+    }
+    headers = {"authorization": f"Bearer {KEY}", "content-type": "application/json"}
+    with urlopen(
+        Request(f"{address}v1/completions", json.dumps(body).encode(), headers), timeout=60
+    ) as answer:
+        first = answer.readline()
+        process.send_signal(signal.SIGTERM)
+        events = (first + answer.read()).decode().split("\n\n")
+    assert events[-2:] == ["data: [DONE]", ""]
+    assert len(events) > 1500
+    with pytest.raises(OSError, match=r".*"):
+        socket.create_connection(("127.0.0.1", int(address.split(":")[2].strip("/"))), timeout=5)
+    out, said = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, "")
+    lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    assert lines[-1]["route"] == "/v1/completions"
+    assert lines[-1]["written"] == 1500
+    assert not any(word in said for word in ("secret", KEY, token))
+
+
+def test_an_address_that_others_reach_needs_a_key() -> None:
+    check_address("127.0.0.1", [])
+    check_address("0.0.0.0", [KEY])
+    with pytest.raises(InputError, match=r"lets other machines in, but there is no key\.\nName a file"):
+        check_address("0.0.0.0", [])
+    with pytest.raises(InputError, match="is not an IPv4 address"):
+        check_address("here", [])
+
+
+def test_keys_come_from_a_file_and_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLEARHEAD_KEYS", "one,two three")
+    assert read_keys(folder / "keys") == ["one", "two", "three", KEY]
+    (folder / "empty").write_text("# nothing\n")
+    with pytest.raises(InputError, match="contains no key"):
+        read_keys(folder / "empty")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_keys(folder / "missing")
+
+
+def test_models_have_names_of_their_own(folder: Path) -> None:
+    path = os.fspath(folder / "mine")
+    assert list(open_service([path, f"other={path}"], ServingConfig()).models) == ["mine", "other"]
+    for given, message in (
+        ([path, path], "is the name of two models"),
+        ([f"a b={path}"], "cannot be the name"),
+    ):
+        with pytest.raises(InputError, match=message):
+            open_service(given, ServingConfig())

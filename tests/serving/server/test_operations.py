@@ -1,0 +1,271 @@
+"""Limits, keys, health, metrics and logs of the server, in this process."""
+
+import asyncio
+import json
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from clearhead.api import Model
+from clearhead.config.serving import ServingConfig
+from clearhead.errors import ConfigError
+from clearhead.serving.server import access
+from clearhead.serving.server import service as services
+from clearhead.serving.server.access import OPEN_PATHS, Keys
+from clearhead.serving.server.app import OPERATIONS, server_app
+from clearhead.serving.server.operations import JsonLines
+from clearhead.serving.server.service import Service
+from tests.decoding.tiny import language_model
+from tests.serving.server.conftest import KEY, client_of, service_of
+
+COMPLETIONS = "/v1/completions"
+
+
+@pytest.fixture
+def small() -> Iterator[Service]:
+    """A service with one slot and room for one more text."""
+    service = service_of(ServingConfig(slots=1, queue=1), writes=Model(language_model(context=None)))
+    yield service
+    service.stop()
+
+
+def hang(service: Service) -> threading.Event:
+    """Stops the decode thread until the event is set."""
+    free, stopped = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        stopped.set()
+        free.wait(30)
+
+    service.worker.call(wait)
+    assert stopped.wait(30)
+    return free
+
+
+# Limits.
+
+
+def test_what_finds_no_room_in_the_queue_is_refused_at_once(small: Service) -> None:
+    free = hang(small)
+    answers: list[int] = []
+    with client_of(small) as client:
+        body = {"model": "writes", "prompt": "x", "max_tokens": 2}
+        threads = [
+            threading.Thread(target=lambda: answers.append(client.post(COMPLETIONS, json=body).status_code))
+            for _ in range(2)
+        ]
+        for thread in threads:
+            thread.start()
+        while small.models["writes"].open < 2:
+            time.sleep(0.01)
+        began = time.monotonic()
+        refused = client.post(COMPLETIONS, json=body)
+        assert time.monotonic() - began < 5
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        assert refused.json()["error"]["type"] == "rate_limit_error"
+        assert client.get("/health/live").status_code == 200
+        free.set()
+        for thread in threads:
+            thread.join(30)
+        assert answers == [200, 200]
+        assert small.models["writes"].open == 0
+        assert client.post(COMPLETIONS, json=body).status_code == 200
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_leaves_frees_its_slot(small: Service, stream: bool) -> None:
+    """Both while texts are sent and while nothing was sent yet."""
+    body = {"model": "writes", "prompt": "x", "max_tokens": 4000, "logit_bias": {"2": -100}, "stream": stream}
+    app, engine = server_app(small), small.models["writes"].engines[0]
+
+    async def leave() -> None:
+        left, given = asyncio.Event(), iter([json.dumps(body).encode()])
+
+        async def receive() -> dict[str, Any]:
+            for content in given:
+                return {"type": "http.request", "body": content, "more_body": False}
+            await left.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            pass
+
+        scope = {
+            "type": "http", "method": "POST", "path": COMPLETIONS, "raw_path": b"", "query_string": b"",
+            "headers": [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")], "server": ("127.0.0.1", 1),
+        }  # fmt: skip
+        asking = asyncio.ensure_future(app(scope, receive, send))
+        while not engine.running:
+            await asyncio.sleep(0.005)
+        left.set()
+        await asyncio.wait_for(asking, 30)
+
+    asyncio.run(leave())
+    assert small.models["writes"].open == 0
+    steps = engine.steps
+    while engine.running:
+        time.sleep(0.001)
+    assert engine.steps <= steps + 3
+
+
+def test_a_request_that_waits_too_long_is_refused() -> None:
+    service = service_of(ServingConfig(slots=1, seconds=0.1), writes=Model(language_model()))
+    free = hang(service)
+    with client_of(service) as client:
+        answer = client.post(COMPLETIONS, json={"model": "writes", "prompt": "x"})
+        assert (answer.status_code, answer.json()["error"]["type"]) == (503, "overloaded_error")
+    free.set()
+    service.stop()
+
+
+def test_an_answer_that_nobody_takes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "SEND_SECONDS", 0.05)
+    ended: list[str] = []
+
+    async def endless(scope: Any, receive: Any, send: Any) -> None:
+        try:
+            while True:
+                await send({"type": "http.response.body", "body": b"x", "more_body": True})
+        finally:
+            ended.append("ended")
+
+    async def blocked(message: Any) -> None:
+        await asyncio.sleep(30)
+
+    async def nothing() -> Any:
+        await asyncio.sleep(30)
+
+    asyncio.run(access.Limited(endless)({"type": "http", "headers": []}, nothing, blocked))
+    assert ended == ["ended"]
+
+
+# Keys.
+
+
+def test_every_route_but_liveness_needs_a_key(service: Service) -> None:
+    app = server_app(service, Keys([KEY]))
+    client = TestClient(app, base_url="http://127.0.0.1:8000")
+    paths = [
+        (route.path, method)
+        for route in app.routes
+        if isinstance(route, Route)
+        for method in route.methods or ()
+    ]
+    assert {(operation.path, operation.method) for operation in OPERATIONS} <= set(paths)
+    mounted = [(f"/explore/{name}{path}", "GET") for name in service.models for path in ("/", "/api/model")]
+    for path, method in [*paths, *mounted, ("/nowhere", "GET")]:
+        path = path.replace("{name}", "writes").replace("{file}", "index.html")
+        for headers in ({}, {"authorization": f"Bearer {KEY}x"}, {"authorization": f"Basic {KEY}"}):
+            answer = client.request(method, path, headers=headers)
+            assert answer.status_code == (200 if path in OPEN_PATHS else 401), path
+    right = {"authorization": f"Bearer {KEY}"}
+    assert client.get("/v1/models", headers=right).status_code == 200
+    assert client.get("/explore/writes/api/model", headers=right).json()["name"] == "writes"
+
+
+def test_a_link_lets_one_browser_in(service: Service) -> None:
+    keys = Keys([KEY])
+    app = server_app(service, keys)
+    browser, other = (TestClient(app, base_url="http://127.0.0.1:8000") for _ in range(2))
+    path = browser.post("/links", headers={"authorization": f"Bearer {KEY}"}).json()["path"]
+    answer = browser.get(path, follow_redirects=False)
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "http://127.0.0.1:8000/"
+    assert "HttpOnly" in answer.headers["set-cookie"]
+    assert KEY not in answer.headers["set-cookie"]
+    assert browser.get("/v1/models").status_code == 200
+    assert browser.get("/explore/writes/").status_code == 200
+    assert other.get(path).status_code == 401
+    assert browser.get("/v1/models", headers={"origin": "http://elsewhere.example"}).status_code == 403
+
+
+@pytest.mark.parametrize("key", ["short", "with spaces in the middle", "ключ-который-достаточно-длинный"])
+def test_weak_keys_are_refused_without_being_shown(key: str) -> None:
+    with pytest.raises(ConfigError, match="Key 1 has") as error:
+        Keys([key])
+    assert key not in str(error.value)
+
+
+def test_prompts_are_reused_under_the_same_key_only(service: Service) -> None:
+    keys = [KEY, KEY[::-1]]
+    client = TestClient(server_app(service, Keys(keys)), base_url="http://127.0.0.1:8000")
+
+    def known(key: str) -> int:
+        body = {"model": "talks", "prompt": "the same beginning of a prompt " * 5, "max_tokens": 1}
+        answer = client.post(COMPLETIONS, json=body, headers={"authorization": f"Bearer {key}"})
+        return int(answer.json()["usage"]["prompt_tokens_details"]["cached_tokens"])
+
+    assert [known(keys[0]), known(keys[1]), known(keys[0])] == [0, 0, 128]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"host": "elsewhere.example"}, {"origin": "http://127.0.0.1:9"}, {"sec-fetch-site": "cross-site"}],
+)
+def test_pages_of_others_are_refused(client: TestClient, headers: dict[str, str]) -> None:
+    assert client.get("/v1/models", headers=headers).status_code == 403
+    assert "access-control-allow-origin" not in client.get("/v1/models").headers
+
+
+# Health, metrics, logs.
+
+
+def test_a_hanging_or_dead_decode_thread_is_not_ready(
+    small: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = client_of(small)
+    assert client.get("/health/ready").json() == {"status": "ready"}
+    monkeypatch.setattr(services, "HUNG_SECONDS", 0.6)
+    free = hang(small)
+    time.sleep(0.7)
+    assert client.get("/health/ready").status_code == 503
+    assert client.get("/health/live").status_code == 200
+    free.set()
+    time.sleep(0.2)
+    assert client.get("/health/ready").status_code == 200
+    small.worker.stop()
+    assert client.get("/health/ready").status_code == 503
+
+
+def test_requests_and_tokens_are_counted_without_words_of_users(client: TestClient) -> None:
+    client.post(
+        COMPLETIONS, json={"model": "writes", "prompt": "secret", "max_tokens": 3, "logit_bias": {"2": -100}}
+    )
+    client.get("/secret-path")
+    client.post(COMPLETIONS, json={"model": "secret-model", "prompt": "x"})
+    found = client.get("/metrics").text
+    assert 'clearhead_requests_total{route="/v1/completions",status="200"}' in found
+    assert 'clearhead_requests_total{route="other",status="404"}' in found
+    assert 'clearhead_generated_tokens_total{model="writes"}' in found
+    assert 'clearhead_first_token_seconds_count{model="writes"}' in found
+    assert 'clearhead_open_texts{model="writes"} 0.0' in found
+    assert "secret" not in found
+
+
+def test_the_log_has_ids_and_counts_and_no_text(client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "clearhead.requests"):
+        answer = client.post(COMPLETIONS, json={"model": "writes", "prompt": "secret", "max_tokens": 1})
+    lines = [JsonLines().format(record) for record in caplog.records if record.name == "clearhead.requests"]
+    line = json.loads(lines[-1])
+    assert line["id"] == answer.headers["x-request-id"]
+    assert (line["route"], line["status"], line["read"], line["written"]) == (COMPLETIONS, 200, 7, 1)
+    assert "secret" not in lines[-1]
+
+
+def test_a_fault_is_named_and_not_described(
+    client: TestClient, service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*given: Any) -> None:
+        raise RuntimeError("/home/someone/secret")
+
+    monkeypatch.setattr(service.models["writes"], "completions", fail)
+    answer = client.post(COMPLETIONS, json={"model": "writes", "prompt": "x"})
+    assert answer.status_code == 500
+    assert answer.json()["error"]["message"] == "The server failed: RuntimeError."
+    assert "secret" in caplog.text
