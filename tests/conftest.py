@@ -38,7 +38,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _load_unknown() -> Iterator[None]:
     """Let no plan warn of other programs: what is logged does not depend on who else uses the machine."""
-    from clearhead.training.loop import load
+    from clearhead.machine import load
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(load, "STAT", Path("/proc/missing"))

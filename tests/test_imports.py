@@ -25,7 +25,7 @@ TABLE: dict[str, list[str]] = {
     "layers": ["config"],
     "models": ["layers"],
     "model_folder": ["text", "models"],
-    "decoding": ["data", "model_folder"],
+    "decoding": ["data", "model_folder", "machine"],
     "vector_folder": ["model_folder"],
     "inspection": ["decoding"],
     "exchange": ["decoding"],

@@ -5,7 +5,7 @@ Importing the package is instant: PyTorch is loaded when a name that needs it is
 
 from typing import TYPE_CHECKING
 
-from clearhead.machine import set_environment
+from clearhead.machine.environment import set_environment
 
 if TYPE_CHECKING:
     from clearhead.api import Model, load, train

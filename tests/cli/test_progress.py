@@ -8,7 +8,7 @@ from rich.console import Console
 
 from clearhead.cli import progress
 from clearhead.cli.progress import SECONDS_BETWEEN_LINES, Display, sparkline
-from clearhead.training.loop import load
+from clearhead.machine import load
 from clearhead.training.loop.records import EvaluationRecord, StepRecord
 from clearhead.training.reporting.history import LogEntry, Sample
 

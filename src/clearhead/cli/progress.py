@@ -16,7 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from clearhead.training.loop.load import is_busy, usable_cores
+from clearhead.machine.load import is_busy, usable_cores
 from clearhead.training.loop.records import EvaluationRecord, StepRecord
 from clearhead.training.reporting.history import Sample
 from clearhead.training.reporting.wording import duration

@@ -27,6 +27,7 @@ from clearhead.decoding.sampling import (
     number,
 )
 from clearhead.decoding.stopping import Reason
+from clearhead.decoding.threads import free_cores
 from clearhead.errors import InputError
 from clearhead.models.model import State
 
@@ -132,6 +133,7 @@ class Engine(Generic[S]):
         """Whether there is a text that is not done."""
         return bool(self.waiting) or any(text.reason is None for text in self.running)
 
+    @free_cores()
     @torch.inference_mode()
     def step(self) -> list[tuple[Draft, Token]]:
         """The first token of every text that joins, or, when none does, one more token of every other.

@@ -16,6 +16,7 @@ from clearhead.data.frames import input_frame, prompt_frame
 from clearhead.decoding.engine import pad
 from clearhead.decoding.generate import tokenizer_of
 from clearhead.decoding.lengths import LengthLimit
+from clearhead.decoding.threads import free_cores
 from clearhead.errors import InputError, ModelFolderError
 from clearhead.model_folder import Bundle
 from clearhead.models.heads import pool
@@ -113,7 +114,7 @@ class Reader:
         self.check_classes()
         P = torch.zeros(len(rows), len(self.labels))
         for places, tokens, counts in self.batches(rows):
-            with torch.inference_mode():
+            with free_cores(), torch.inference_mode():
                 logits = self.module(Inputs(tokens, counts)).float()
                 P[places] = finite(torch.softmax(logits / self.temperature, -1)).cpu()
         best = P.argmax(-1).tolist()
@@ -138,7 +139,7 @@ class Reader:
             len(rows), self.config.width_encoder if self.module.translates else self.config.width_top
         )
         for places, tokens, counts in self.batches(rows):
-            with torch.inference_mode():
+            with free_cores(), torch.inference_mode():
                 pooled = pool(self.module.encode(tokens, counts), counts, self.config.pool)
                 pooled = F.normalize(pooled, dim=-1) if self.config.unit_length else pooled
                 E[places] = finite(pooled.float()).cpu()

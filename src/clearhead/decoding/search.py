@@ -19,6 +19,7 @@ from clearhead.config.decoding import DecodingConfig
 from clearhead.decoding.engine import S, Stepper, check_prompt, pad
 from clearhead.decoding.sampling import best_first, constrain, log_probabilities
 from clearhead.decoding.stopping import Reason
+from clearhead.decoding.threads import free_cores
 
 Outcome = TypeVar("Outcome")
 Given = ParamSpec("Given")
@@ -126,7 +127,8 @@ def finish(steps: Steps[Outcome]) -> Outcome:
     """The result of something that is done in steps."""
     while True:
         try:
-            next(steps)
+            with free_cores():
+                next(steps)
         except StopIteration as end:
             result: Outcome = end.value
             return result

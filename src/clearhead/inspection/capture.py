@@ -26,6 +26,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from clearhead.decoding.threads import free_cores
 from clearhead.errors import InputError, suggest
 from clearhead.layers.attention import Attention
 from clearhead.layers.sites import CachedStep, Listener, cached_step, listener, listening, site_names
@@ -101,7 +102,7 @@ def capture(model: Any, *sites: str, edits: tuple[Edit, ...] = (), attached: boo
     ('embeddings.tokens'). Recorded tensors are detached unless `attached`.
     """
     watcher = Watcher(module_of(model), sites or ("*",), edits, attached)
-    with listening(watcher):
+    with free_cores(), listening(watcher):
         yield watcher.trace
 
 

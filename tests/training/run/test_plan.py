@@ -20,9 +20,9 @@ from clearhead.config.training import TrainingConfig
 from clearhead.data.batching.batches import Batch, Position
 from clearhead.data.prepare import Prepared, prepare
 from clearhead.errors import ConfigError
+from clearhead.machine import load
 from clearhead.models.build import build
 from clearhead.models.model import Model
-from clearhead.training.loop import load
 from clearhead.training.loop.trainer import Trainer
 from clearhead.training.run import plan as plans
 from clearhead.training.run import requirements, trial_steps

@@ -9,11 +9,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from clearhead.decoding.live.engine import LiveEngine
+from clearhead.decoding.threads import free_cores
 
 log = logging.getLogger(__name__)
 
@@ -31,10 +33,15 @@ class Work:
 
 
 class Worker:
-    """Runs engines and works in one thread."""
+    """Runs engines and works in one thread; with `fixed_threads` of PyTorch, the load changes no bits."""
 
-    def __init__(self, engines: list[LiveEngine[Any]], after_step: Callable[[], None] = lambda: None) -> None:
-        self.engines, self.after_step = engines, after_step
+    def __init__(
+        self,
+        engines: list[LiveEngine[Any]],
+        after_step: Callable[[], None] = lambda: None,
+        fixed_threads: bool = False,
+    ) -> None:
+        self.engines, self.after_step, self.fixed_threads = engines, after_step, fixed_threads
         self.calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self.works: deque[Work] = deque()
         self.beat = time.monotonic()
@@ -74,11 +81,12 @@ class Worker:
         while not self.is_ending:
             self.beat = time.monotonic()
             self.answer_calls()
-            for engine in self.engines:
-                if engine.is_busy:
-                    self.step(engine)
-            for work in [self.works[place] for place in range(min(MOST_AT_ONCE, len(self.works)))]:
-                self.advance(work)
+            with nullcontext() if self.fixed_threads else free_cores():
+                for engine in self.engines:
+                    if engine.is_busy:
+                        self.step(engine)
+                for work in [self.works[place] for place in range(min(MOST_AT_ONCE, len(self.works)))]:
+                    self.advance(work)
             self.after_step()
 
     def answer_calls(self) -> None:

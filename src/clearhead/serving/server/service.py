@@ -36,7 +36,8 @@ class Service:
         self.settings, self.metrics = settings, metrics or Metrics()
         self.threads = ThreadPoolExecutor(PREPARERS, "prepare")
         self.outbox: list[tuple[asyncio.AbstractEventLoop, Call]] = []  # only the decode thread touches it
-        self.worker = Worker([engine for model in models for engine in model.engines], self.flush)
+        engines = [engine for model in models for engine in model.engines]
+        self.worker = Worker(engines, self.flush, fixed_threads=settings.deterministic)
         self.is_warm, self.is_stopped = False, threading.Event()
         self.started = int(time.time())
         for model in models:

@@ -25,6 +25,7 @@ from clearhead.data.prepare import Prepared
 from clearhead.errors import TrainingError
 from clearhead.layers.attention import Attention
 from clearhead.layers.dropout import Dropout, drawing_from
+from clearhead.machine.load import LoadMeter
 from clearhead.models.model import Model
 from clearhead.models.stack import Stack
 from clearhead.training.distributed.collectives import full_tensor, sum_over_ranks
@@ -33,7 +34,6 @@ from clearhead.training.distributed.ranks import is_first, rank, ranks
 from clearhead.training.loop.adapters import merged
 from clearhead.training.loop.averages import make_average
 from clearhead.training.loop.device import autocast, pick_device, should_compile
-from clearhead.training.loop.load import LoadMeter
 from clearhead.training.loop.losses import inputs_of, training_loss
 from clearhead.training.loop.optimizers import make_optimizers, set_rate
 from clearhead.training.loop.records import EvaluationRecord, Record, StepRecord

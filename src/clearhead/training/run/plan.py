@@ -17,9 +17,9 @@ from clearhead.config.model_base import AnyModelConfig
 from clearhead.config.run import RunConfig
 from clearhead.config.training import Precision, TrainingConfig
 from clearhead.data.prepare import Prepared
+from clearhead.machine.load import is_busy, usable_cores
 from clearhead.models.model import Model
 from clearhead.training.distributed.ranks import broadcast_from_first, is_first, ranks
-from clearhead.training.loop.load import is_busy, usable_cores
 from clearhead.training.run import requirements
 from clearhead.training.run.disk import seconds_to_save
 from clearhead.training.run.trial_steps import take_trial_steps

@@ -20,11 +20,11 @@ from clearhead.config.run import RunConfig
 from clearhead.config.training import Precision
 from clearhead.data.batching.batches import Batch, Position
 from clearhead.data.prepare import Prepared
+from clearhead.machine.load import LoadMeter
 from clearhead.models.model import Model
 from clearhead.training.distributed.collectives import local_rows
 from clearhead.training.distributed.ranks import ranks
 from clearhead.training.loop.device import pick_precision
-from clearhead.training.loop.load import LoadMeter
 from clearhead.training.loop.threads import one_core_each
 from clearhead.training.loop.trainer import Trainer
 from clearhead.training.run.allocations import AllocationMeter

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.machine import is_amx_incomplete, quota_cores
+from clearhead.machine.environment import is_amx_incomplete, quota_cores
 
 BROKEN = (
     "processor\t: 0\ncpuid level\t: 28\nflags\t\t: fpu avx512f amx_bf16 amx_tile amx_int8\n\nprocessor\t: 1\n"
