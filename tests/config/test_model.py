@@ -28,16 +28,20 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"kept_heads": {"decoder.4.self": (0,)}},
         "model.kept_heads names decoder.4.self, which this model does not have.\nIt has: decoder.0.self, decoder.1",
     ),
-    "no head left": ({"kept_heads": {"decoder.0.self": ()}}, "['decoder.0.self'] = [] must be one or more"),
+    "a unit too many": (
+        {"kept_units": {"decoder.0.ffn": 9999}},
+        "model.kept_units['decoder.0.ffn'] = 9999, but the feed-forward has 1024 units.",
+    ),
+    "units of no block": ({"kept_units": {"decoder.9.ffn": 3}}, "model.kept_units names decoder.9.ffn"),
     "a head that is not there": (
         {"kept_heads": {"decoder.0.self": (1, 4)}},
-        "= [1, 4] must be one or more different heads from 0 to 3, in order.",
+        "= [1, 4] must be different heads from 0 to 3, in order; an empty list for none.",
     ),
     "heads out of order": (
         {"kept_heads": {"decoder.0.self": (2, 1)}},
-        "= [2, 1] must be one or more different",
+        "= [2, 1] must be different",
     ),
-    "a head twice": ({"kept_heads": {"decoder.0.self": (1, 1)}}, "= [1, 1] must be one or more different"),
+    "a head twice": ({"kept_heads": {"decoder.0.self": (1, 1)}}, "= [1, 1] must be different"),
     "a table of unknown length": (
         {"positions": "learned", "context": None},
         "model.positions = 'learned' needs one vector per position.\nSet model.context.",

@@ -72,6 +72,10 @@ class ModelConfig(AnyModelConfig):
         default_factory=dict,
         description="heads kept in pruned attention sublayers, such as {'decoder.2.cross': (0, 3)}; all in the others",
     )
+    kept_units: dict[str, Annotated[int, Field(gt=0, le=8 * WIDEST)]] = Field(
+        default_factory=dict,
+        description="units kept in pruned feed-forward sublayers, such as {'decoder.2.ffn': 300}; all in the others",
+    )
     window: int | None = Field(
         None,
         gt=0,
@@ -220,6 +224,16 @@ class ModelConfig(AnyModelConfig):
         """The numbers of the heads in one attention sublayer."""
         return self.kept_heads.get(attention, tuple(range(self.h)))
 
+    def feedforwards(self) -> list[str]:
+        """The names of all feed-forward sublayers, such as 'decoder.2.ffn'."""
+        return [name.removesuffix("self") + "ffn" for name in self.attentions() if name.endswith("self")]
+
+    def units(self, feedforward: str) -> int:
+        """How many units one feed-forward sublayer has."""
+        is_encoder = feedforward.startswith("encoder.")
+        width = self.width_ff(self.width_encoder if is_encoder else self.d, is_encoder)
+        return self.kept_units.get(feedforward, width)
+
     def encoder_alone(self) -> Self:
         """The settings of a translator's encoder, as a model of its own."""
         return self.replace(
@@ -234,6 +248,7 @@ class ModelConfig(AnyModelConfig):
             norm=self.norm_encoder,
             encoder_norm=None,
             kept_heads={name: kept for name, kept in self.kept_heads.items() if name.startswith("encoder.")},
+            kept_units={name: kept for name, kept in self.kept_units.items() if name.startswith("encoder.")},
         )
 
     # What cannot work.
@@ -255,16 +270,24 @@ class ModelConfig(AnyModelConfig):
                 f"model.h = {self.h} query heads do not share model.h_kv = {self.groups} heads of keys "
                 f"evenly.\nUse an h_kv that divides {self.h}."
             )
-        for name, kept in self.kept_heads.items():
-            if name not in self.attentions():
+        known = {"kept_heads": self.attentions(), "kept_units": self.feedforwards()}
+        for key, names in known.items():
+            if unknown := [name for name in getattr(self, key) if name not in names]:
                 raise ConfigError(
-                    f"model.kept_heads names {name}, which this model does not have.\n"
-                    f"It has: {', '.join(self.attentions())}."
+                    f"model.{key} names {unknown[0]}, which this model does not have.\nIt has: {', '.join(names)}."
                 )
-            if not kept or list(kept) != sorted(set(kept)) or kept[0] < 0 or kept[-1] >= self.h:
+        for name, kept in self.kept_heads.items():
+            if list(kept) != sorted(set(kept)) or max(kept, default=0) >= self.h:
                 raise ConfigError(
-                    f"model.kept_heads['{name}'] = {list(kept)} must be one or more different heads "
-                    f"from 0 to {self.h - 1}, in order."
+                    f"model.kept_heads['{name}'] = {list(kept)} must be different heads from 0 to {self.h - 1}, in "
+                    "order; an empty list for none."
+                )
+        whole = self.model_copy(update={"kept_units": {}})
+        for name, count in self.kept_units.items():
+            if count > whole.units(name):
+                raise ConfigError(
+                    f"model.kept_units['{name}'] = {count}, but the feed-forward has {whole.units(name)} units.\n"
+                    "Keep fewer."
                 )
 
     def _check_positions(self) -> None:

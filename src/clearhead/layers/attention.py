@@ -30,7 +30,7 @@ class Dimensions:
     g: int  # heads of keys and values; equal groups of heads share one
     d_k: int  # width of a head's queries and keys; 0 where the similarity ignores them
     d_v: int  # width of a head's values
-    kept: tuple[int, ...] | None = None  # the heads that pruning left, by number; all if omitted
+    kept: tuple[int, ...] | None = None  # the heads that pruning left, by number, even none; all if omitted
 
     @lazily
     def heads(self) -> tuple[int, ...]:
@@ -48,9 +48,9 @@ class Dimensions:
         return [self.key_heads.index(head * self.g // self.h) for head in self.heads]
 
 
-def split(X: Tensor, h: int) -> Tensor:
-    """(b, n, h · d_k) -> (b, h, n, d_k)."""
-    return X.unflatten(-1, (h, X.shape[-1] // h)).transpose(1, 2)
+def split(X: Tensor, h: int, d_k: int = 0) -> Tensor:
+    """(b, n, h · d_k) -> (b, h, n, d_k); d_k is only asked for if there are no heads."""
+    return X.unflatten(-1, (h, X.shape[-1] // h if h else d_k)).transpose(1, 2)
 
 
 def join(X: Tensor) -> Tensor:
@@ -64,6 +64,19 @@ class Nothing(nn.Module):
     def forward(self, X: Tensor) -> Tensor:
         """(b, n, d) -> (b, n, 0)."""
         return X[..., :0]
+
+
+class Constant(nn.Module):
+    """The W_o of no heads: its bias alone, if it has one."""
+
+    def __init__(self, d: int, bias: bool) -> None:
+        super().__init__()
+        self.d, self.bias = d, nn.Parameter(torch.zeros(d)) if bias else None
+
+    def forward(self, X: Tensor) -> Tensor:
+        """(b, n, 0) -> (b, n, d)."""
+        Y = F.pad(X, (0, self.d))  # which gives the norm before it a gradient of zero, as several ranks need
+        return Y if self.bias is None else Y + self.bias
 
 
 class Attention(nn.Module):
@@ -87,6 +100,8 @@ class Attention(nn.Module):
         def matrix(letter: str, wide: int, to: int) -> nn.Module:
             if to == 0:
                 return Nothing()
+            if wide == 0:
+                return Constant(to, letter in bias)
             return nn.Identity() if projections == "none" else nn.Linear(wide, to, letter in bias)
 
         self.W_q = matrix("q", size.d, self.h * size.d_k)
@@ -99,20 +114,20 @@ class Attention(nn.Module):
 
     def queries(self, X: Tensor, angles: Angles | None = None) -> Tensor:
         """Q = X W_q, turned to its positions: (b, h, n, d_k)."""
-        Q = self.norm_q(split(self.activation(self.W_q(X)), self.h))
+        Q = self.norm_q(split(self.activation(self.W_q(X)), self.h, self.size.d_k))
         return site(self, "q", rotate(Q, angles))
 
     def keys_values(self, memory: Tensor, angles: Angles | None = None) -> tuple[Tensor, Tensor]:
         """K = X W_k, turned to its positions, and V = X W_v: (b, g, m, d_k) and (b, g, m, d_v)."""
-        K = self.norm_k(split(self.activation(self.W_k(memory)), self.g))
-        V = split(self.activation(self.W_v(memory)), self.g)
+        K = self.norm_k(split(self.activation(self.W_k(memory)), self.g, self.size.d_k))
+        V = split(self.activation(self.W_v(memory)), self.g, self.size.d_v)
         return site(self, "k", rotate(K, angles)), site(self, "v", V)
 
     def forward(self, X: Tensor, K: Tensor, V: Tensor, view: View) -> Tensor:
         """A V for each head, joined by W_o: (b, n, d)."""
         Q = self.queries(X, view.angles)  # (b, h, n, d_k)
         can_fuse = self.similarity.is_dot and not is_watched(self, "scores", "weights")
-        is_short = Q.device.type == "cpu" and Q.shape[2] * K.shape[2] <= SHORT
+        is_short = not self.h or (Q.device.type == "cpu" and Q.shape[2] * K.shape[2] <= SHORT)
         attend = fused if can_fuse and not is_short else plain
         H = site(self, "heads", attend(self, Q, K, V, view))  # (b, h, n, d_v)
         return site(self, "out", self.W_o(join(H)))

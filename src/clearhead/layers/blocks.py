@@ -47,8 +47,7 @@ class Block(nn.Module):
         self.cross = None if d_memory is None else make_attention(config, f"{name}.cross", d, d_memory)
         self.add_cross = None if d_memory is None else make_residual(config, d, norm)
         kind, activation = FEEDFORWARDS[config.feedforward]
-        width = config.width_ff(d, name.startswith("encoder."))
-        self.ffn = kind(d, width, activation, config.feedforward_bias)
+        self.ffn = kind(d, config.units(f"{name}.ffn"), activation, config.feedforward_bias)
         self.add_ffn = make_residual(config, d, norm)
         self.sites = (
             ("residual.0", "residual.1") if d_memory is None else ("residual.0", "residual.1", "residual.2")

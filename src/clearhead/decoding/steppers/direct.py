@@ -60,9 +60,10 @@ def stepper_of(model: Model, weights: Weights = "changing") -> Stepper[Any]:
         return model
     config = model.config
     is_dot = config.similarity in ("scaled_dot", "dot") and config.width_k == config.width_v
-    is_whole = not any(name.startswith("decoder.") for name in config.kept_heads)
+    # Pruning may leave groups of unequal size, which the kernel cannot share keys among.
+    is_even = config.groups == config.h or not any(name.startswith("decoder.") for name in config.kept_heads)
     is_usual = config.projections != "none" and not config.token_types and config.convolution is None
-    return DirectStepper(model, weights) if is_dot and is_whole and is_usual else model
+    return DirectStepper(model, weights) if is_dot and is_even and is_usual else model
 
 
 class DirectStepper:
@@ -207,6 +208,8 @@ def direct_feedforward(ffn: FeedForward, order: Order) -> DirectSublayer:
 
 def direct_self(attention: Attention, i: int, order: Order) -> DirectSublayer:
     """softmax(Q Kᵀ) V over the cache of block i, joined by W_o."""
+    if not attention.h:
+        return without_heads(attention)
     h, g, d_k, scale = attention.h, attention.g, attention.size.d_k, attention.similarity.scale
     qkv = product_of(attention.W_q, attention.W_k, attention.W_v, order=order)
     o, sizes = product_of(attention.W_o, order=order), [h * d_k, g * d_k, g * d_k]
@@ -215,6 +218,8 @@ def direct_self(attention: Attention, i: int, order: Order) -> DirectSublayer:
 
     def look(X: Tensor, now: Now) -> Tensor:
         b = now.b
+        # A mask has a bias for every head, those that pruning removed too; without biases it is one for all.
+        has_own_bias = now.mask is not None and now.mask.shape[1] > 1
         Q, K, V = qkv(X).split_with_sizes(sizes, 1)
         Q, K, V = Q.view(b, h, 1, d_k), K.view(b, g, 1, d_k), V.view(b, g, 1, d_k)
         if not is_plain:
@@ -222,7 +227,8 @@ def direct_self(attention: Attention, i: int, order: Order) -> DirectSublayer:
         if now.angles is not None:
             Q, K = rotate(Q, now.angles), rotate(K, now.angles)
         K, V = extend(now.state.cache.K[i], K, now), extend(now.state.cache.V[i], V, now)
-        H = F.scaled_dot_product_attention(Q, K, V, now.mask, scale=scale, enable_gqa=h != g)
+        mask = attention.select(now.mask) if has_own_bias else now.mask
+        H = F.scaled_dot_product_attention(Q, K, V, mask, scale=scale, enable_gqa=h != g)
         return o(H.view(b, h * d_k))
 
     return look
@@ -238,8 +244,15 @@ def extend(X: Tensor, new: Tensor, now: Now) -> Tensor:
     return X.narrow(2, 0, now.m)
 
 
+def without_heads(attention: Attention) -> DirectSublayer:
+    """What attention adds if pruning left it no heads: the bias of W_o, or nothing."""
+    return lambda X, now: attention.W_o(X[:, :0])
+
+
 def direct_cross(attention: Attention, i: int, order: Order) -> DirectSublayer:
     """softmax(Q Kᵀ) V over the source, joined by W_o."""
+    if not attention.h:
+        return without_heads(attention)
     h, g, d_k, scale = attention.h, attention.g, attention.size.d_k, attention.similarity.scale
     q, o = (product_of(W, order=order) for W in (attention.W_q, attention.W_o))
     norm_q, activation = attention.norm_q, attention.activation

@@ -131,6 +131,8 @@ def thumbnails(captured: Pass) -> dict[str, Tensor]:
     pictures = {}
     for name in captured.module.config.attentions():
         A = captured.trace[f"{name}.weights"]
+        if not A.shape[1]:  # pruned
+            continue
         size = (min(THUMBNAIL, A.shape[2]), min(THUMBNAIL, A.shape[3]))
         pictures[name] = F.adaptive_max_pool2d(A, size)[0]
     return pictures
