@@ -20,12 +20,14 @@ from clearhead.errors import ConfigError, ModelFolderError
 from clearhead.exchange.exporting import export_model
 from clearhead.exchange.families.choose_family import choose_family, effective_settings
 from clearhead.exchange.importing import import_model
+from clearhead.exchange.padding import padded_folder
 from clearhead.exchange.reference import CLASSES
 from clearhead.model_folder import Bundle, Calibration
 from clearhead.models.build import build
 from clearhead.models.inputs import Inputs
 from clearhead.models.model import Model
 from clearhead.models.transformer.encoder import Encoder
+from clearhead.models.transformer.pruned import pruned
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 from tests.exchange.tiny import ALL, TOKENS, pair
 from tests.narrow import transformer
@@ -192,7 +194,6 @@ def test_a_model_of_ours_is_written_config(name: str, tmp_path: Path) -> None:
             "llama",
             ["similarity = 'cosine'", "soft_cap = 30.0, but llama has None"],
         ),
-        ({"kept_heads": {"decoder.0.self": (0, 2)}, "feedforward": "swiglu"}, "llama", ["kept_heads = "]),
         ({"window": 7, "feedforward": "swiglu", "query_key_norm": True, "d_v": 5}, "qwen3", ["d_v = 5"]),
         ({"shape": "encoder", "head": "none", "query_key_norm": True}, "eurobert", ["query_key_norm = True"]),
         (
@@ -214,6 +215,20 @@ def test_what_no_family_has_is_named_with_the_nearest(
     for reason in reasons:
         assert f"model.{reason}" in str(error.value)
     assert not (tmp_path / "theirs").exists()
+
+
+def test_a_pruned_model_is_exported_at_its_former_size(tmp_path: Path) -> None:
+    model = randomised(made_here({"feedforward": "swiglu"}))
+    smaller = pruned(model, {"decoder.0.self": [], "decoder.1.self": [1]}, {"decoder.1.ffn": [2, 3]})
+    model_folder.save(tmp_path / "ours", Bundle(smaller))
+    with pytest.raises(ConfigError, match=r"ours is pruned, as decoder.0.self is, .*\n.*: --pad"):
+        export_model(tmp_path / "ours", tmp_path / "theirs")
+    with padded_folder(tmp_path / "ours") as whole:
+        assert export_model(whole, tmp_path / "theirs").family == "llama"
+    assert_equal_in_transformers(tmp_path / "theirs", smaller)
+    model_folder.save(tmp_path / "whole", Bundle(model))
+    with padded_folder(tmp_path / "whole") as same:
+        assert same == tmp_path / "whole"  # nothing to pad
 
 
 def test_a_feedforward_that_no_family_has_is_named() -> None:

@@ -18,6 +18,8 @@ from clearhead.cli.demo import demo
 from clearhead.cli.evaluate import evaluate
 from clearhead.cli.exchange import export, import_
 from clearhead.cli.explore import explore
+from clearhead.cli.heads import heads
+from clearhead.cli.prune import prune
 from clearhead.cli.recipes import recipes
 from clearhead.cli.serve import serve
 from clearhead.cli.train import train
@@ -39,6 +41,8 @@ COMMANDS: list[Callable[..., None]] = [
     embed,
     explore,
     serve,
+    heads,
+    prune,
     import_,
     export,
 ]

@@ -22,6 +22,29 @@ if TYPE_CHECKING:
     from clearhead.examples import Example, Kind, Split
     from clearhead.text.sources.read import ExampleReader
 
+Data = Annotated[
+    list[str] | None,
+    typer.Option("--data", help="A file, builtin:NAME, or two aligned files (the option given twice)."),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns",
+        "--data.columns",
+        help="Columns of the data, by name or number: text,label (default: those of the run).",
+    ),
+]
+Recipe = Annotated[
+    str | None,
+    typer.Option("--recipe", help="Use the data and decoding of this recipe (default: that of the run)."),
+]
+PartOfData = Annotated[
+    str | None,
+    typer.Option(
+        "--split",
+        help="Part of the recipe or corpus: train, validation or test (default; validation if it has no test data).",
+    ),
+]
 PART, FALLBACK = "test", "validation"  # of a recipe or corpus, if omitted
 NOT_OF_FILES = {"count", "options", "seed", "format"}  # settings of corpora, and what an extension says
 
@@ -30,30 +53,10 @@ NOT_OF_FILES = {"count", "options", "seed", "format"}  # settings of corpora, an
 def evaluate(
     model: ModelFolder,
     settings: DecodingConfig,
-    data: Annotated[
-        list[str] | None,
-        typer.Option("--data", help="A file, builtin:NAME, or two aligned files (the option given twice)."),
-    ] = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--columns",
-            "--data.columns",
-            help="Columns of the data, by name or number: text,label (default: those of the run).",
-        ),
-    ] = None,
-    recipe: Annotated[
-        str | None,
-        typer.Option("--recipe", help="Use the data and decoding of this recipe (default: that of the run)."),
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            "--split",
-            help="Part of the recipe or corpus: train, validation or test (default; validation if it has no test "
-            "data).",
-        ),
-    ] = None,
+    data: Data = None,
+    columns: Columns = None,
+    recipe: Recipe = None,
+    split: PartOfData = None,
     on_error: Annotated[
         str | None,
         typer.Option("--on-error", help="For a line that cannot be read: stop (default) or skip."),
@@ -72,28 +75,15 @@ def evaluate(
 ) -> None:
     """Measure a model on held-out data."""
     load_pytorch(f"Reading {model}")
-    from clearhead.config.run import RunConfig
     from clearhead.model_folder import load
     from clearhead.training.evaluation.evaluate import Evaluation
 
     evaluation = Evaluation(load(model))
     if evaluation.kind != "pair":
         refuse_unused([*settings.given(), *["bleu"] * bool(bleu), *["lowercase"] * lowercase])
-    check_choice(data, columns, recipe, split)
-    own = recipe_of(model) if recipe is None else recipe
-    config = None if own is None else RunConfig.read(own)
+    config, part, reader = choose_examples(model, evaluation.kind, data, columns, recipe, split, on_error)
     if config is not None:
         settings = config.decoding.replace(**settings.given())
-    part: dict[str, Any] = {}
-    if data:
-        reader = read_files(data, evaluation.kind, format_of_run(config, data, columns), split, on_error)
-    elif config is not None:
-        found, reader = read_part(config.data, evaluation.kind, split, on_error, str(own))
-        part = {"split": found}
-    else:
-        raise InputError(
-            f"{model} is not in a run folder, so its data is unknown.\nGive --data FILE or --recipe RECIPE."
-        )
     done = 0
     with Stages("Evaluating") as stages:
 
@@ -114,6 +104,31 @@ def evaluate(
         print(for_stream(json_format.dumps(part | finite, ensure_ascii=False), sys.stdout))
     else:
         show(result)
+
+
+def choose_examples(
+    model: Path,
+    kind: "Kind",
+    data: list[str] | None,
+    columns: list[str] | None = None,
+    recipe: str | None = None,
+    split: str | None = None,
+    on_error: str | None = None,
+) -> "tuple[RunConfig | None, dict[str, Any], ExampleReader]":
+    """The recipe of the run or a given one, the part of its data if it is one, and the examples."""
+    from clearhead.config.run import RunConfig
+
+    check_choice(data, columns, recipe, split)
+    own = recipe_of(model) if recipe is None else recipe
+    config = None if own is None else RunConfig.read(own)
+    if data:
+        return config, {}, read_files(data, kind, format_of_run(config, data, columns), split, on_error)
+    if config is None:
+        raise InputError(
+            f"{model} is not in a run folder, so its data is unknown.\nGive --data FILE or --recipe RECIPE."
+        )
+    found, reader = read_part(config.data, kind, split, on_error, str(own))
+    return config, {"split": found}, reader
 
 
 def first(examples: "Iterable[Example]", limit: int | None) -> "Iterator[Example]":

@@ -106,10 +106,23 @@ def export(
             "--type", help="Numbers in a .gguf file: float32, float16 or q8_0 (default: the model's)."
         ),
     ] = None,
+    pad: Annotated[
+        bool, typer.Option("--pad", help="Export a pruned model at its former size, padded with zeros.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Convert a model into a folder that transformers loads, or a .gguf file for llama.cpp."""
     load_pytorch(f"Exporting {model}")
+    if not pad:
+        return export_as_it_is(model, out, number_type, json)
+    from clearhead.exchange.padding import padded_folder
+
+    with padded_folder(model) as whole:
+        return export_as_it_is(whole, out, number_type, json)
+
+
+def export_as_it_is(model: Path, out: Path, number_type: str | None, json: bool) -> None:
+    """Writes a folder or a file, and says what it contains."""
     if out.suffix == ".gguf":
         return export_to_gguf(model, out, number_type, json)
     if number_type is not None:

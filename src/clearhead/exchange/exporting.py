@@ -79,6 +79,11 @@ def exportable_config(folder: Path) -> ModelConfig:
             f"{folder} has model.family = {config.family!r}, and other programs have no such architecture: "
             "only transformers can be exported.\nShare the model folder itself; it is JSON and safetensors."
         )
+    if pruned := next(iter({**config.kept_heads, **config.kept_units}), None):
+        raise ConfigError(
+            f"{folder} is pruned, as {pruned} is, and other programs want the same number of heads and units in every "
+            "block.\nExport it at its former size, with zeros in the place of what was removed: --pad."
+        )
     return config
 
 

@@ -187,15 +187,19 @@ class Evaluation:
         for group in in_groups(examples):
             pairs = self.fitting([example for example in group if isinstance(example, Pair)])
             if pairs:
-                sources, targets = zip(*(rows for _, rows in pairs), strict=True)
-                batches = Pairs(TokenColumn.of(sources), TokenColumn.of(targets), self.padding, self.padding)
-                for chosen in self.by_length([max(map(len, rows)) for _, rows in pairs]):
-                    self.add(batches(chosen, 0))
+                self.score_targets([rows for _, rows in pairs])
                 written = generator.write([pair.source for pair, _ in pairs], settings)
                 scores.add([best[0].text for best in written], [pair.target for pair, _ in pairs])
             self.examples += len(pairs)
             progress(len(group))
         return scores.result() if scores.count else {}
+
+    def score_targets(self, pairs: list[tuple[list[int], list[int]]]) -> None:
+        """Adds the loss of the given targets; pairs are framed ids of a source and a target."""
+        sources, targets = zip(*pairs, strict=True)
+        batches = Pairs(TokenColumn.of(sources), TokenColumn.of(targets), self.padding, self.padding)
+        for chosen in self.by_length([max(map(len, rows)) for rows in pairs]):
+            self.add(batches(chosen, 0))
 
     def fitting(self, pairs: list[Pair]) -> list[tuple[Pair, tuple[list[int], list[int]]]]:
         """The pairs that fit into the context, with their framed ids."""
@@ -246,6 +250,13 @@ class Evaluation:
         self, examples: Iterable[Example], progress: Progress = lambda done: None
     ) -> Iterator[tuple[Tensor, Batch]]:
         """The logits of labelled texts (b, classes), with their batches, which have the right classes."""
+        for batch in self.label_batches(examples, progress):
+            yield self.bundle.module(inputs_of(batch)), batch
+
+    def label_batches(
+        self, examples: Iterable[Example], progress: Progress = lambda done: None
+    ) -> Iterator[Batch]:
+        """Batches of labelled texts."""
         frame, labels = input_frame(self.tokenizer.specials), self.labels
         for group in in_groups(examples):
             texts = [example for example in group if isinstance(example, Labelled)]
@@ -260,8 +271,7 @@ class Evaluation:
             numbers = np.array([labels.index(example.label) for example in texts], np.int64)
             batches = LabelledTexts(TokenColumn.of(rows), numbers.__getitem__, self.padding)
             for chosen in self.by_length([len(row) for row in rows]):
-                batch = batches(chosen, 0)
-                yield self.bundle.module(inputs_of(batch)), batch
+                yield batches(chosen, 0)
             self.predictions += len(texts)
             self.examples += len(texts)
             self.truncated += sum(len(tokens) > room for tokens in ids)
