@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from clearhead.config.run import RunConfig
-    from clearhead.inspection.pruning.choose import CurvePoint, Measure
+    from clearhead.inspection.pruning.choose import CurvePoint, ImportanceKind
     from clearhead.inspection.pruning.importance import Task
     from clearhead.model_folder import Bundle
     from clearhead.models.model import Model
 
 MOST_ROUNDS = 1000
 RATE = 0.25  # of fine-tuning, as a share of the run's own: it must make up for what is missing, and keep the rest
-MEASURES: "dict[str, Measure]" = {"gradient": "gradient", "loss": "loss"}
+MEASURES: "dict[str, ImportanceKind]" = {"gradient": "gradient", "loss": "loss"}
 CURVE_STYLE = """
 svg { font: 13px system-ui, sans-serif; background: #fff; } text { fill: #57606a; } .rule { stroke: #d0d7de; }
 .curve { fill: none; stroke-width: 2; } .importance { stroke: #2f6fed; } .random { stroke: #8c959f; }
@@ -170,7 +170,7 @@ def without_heads(
     most: float | None,
     names: str | None,
     rounds: int,
-    by: "Measure",
+    by: "ImportanceKind",
     stages: Stages,
 ) -> "Model":
     """The model without the heads that the options choose."""
@@ -245,7 +245,9 @@ def show_sizes(facts: dict[str, Any], out: Path) -> None:
     print(f"{'loss':22} {losses} on {facts['data']}")
     if len(facts["loss"]) > 2:
         print(f"{'after fine-tuning':22} {facts['loss'][2]:.4f}")
-    print(f"Wrote the model folder {out}. Measure it: clearhead evaluate {quote(str(out))} --data FILE")
+    print(
+        f"Wrote the model folder {out}. ImportanceKind it: clearhead evaluate {quote(str(out))} --data FILE"
+    )
 
 
 def draw_curve(path: Path, points: "Sequence[CurvePoint]") -> None:

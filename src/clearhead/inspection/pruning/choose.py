@@ -22,7 +22,7 @@ from clearhead.models.model import Model
 from clearhead.models.transformer.pruned import pruned
 
 Order = Literal["importance", "reverse", "random"]
-Measure = Literal["gradient", "loss"]
+ImportanceKind = Literal["gradient", "loss"]
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def kept_units(importance: Mapping[str, Tensor], share: float) -> dict[str, list
     }
 
 
-def importance_by(by: Measure, model: Any, tasks: Sequence[Task]) -> dict[str, float]:
+def importance_by(by: ImportanceKind, model: Any, tasks: Sequence[Task]) -> dict[str, float]:
     """The importance of every head: by the gradient of its gate, or by the loss without it."""
     return gate_importance(model, tasks)[0] if by == "gradient" else loss_importance(model, tasks)
 
@@ -83,7 +83,7 @@ def prune_to(
     tasks: Sequence[Task],
     count: int,
     rounds: int = 1,
-    by: Measure = "gradient",
+    by: ImportanceKind = "gradient",
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Model:
     """The model with so many heads left; in each round the least important go, as they are in what is left then."""
