@@ -57,7 +57,7 @@ class Display:
         elif isinstance(record, EvaluationRecord):
             self.evaluation = record
             self.best = record if record.is_best else self.best
-        else:
+        elif isinstance(record, Sample):
             new = not self.samples or record.step != self.samples[-1].step
             self.samples = [record] if new else [*self.samples, record]
         if self.live is not None:
@@ -105,7 +105,7 @@ class Display:
         if isinstance(record, EvaluationRecord):
             best = "  best so far" if record.is_best else ""
             return f"step {record.step:,}  validation loss {record.validation_loss:.4f}{best}"
-        return f"step {record.step:,}  {sample_line(record)}"
+        return f"step {record.step:,}  {sample_line(record)}" if isinstance(record, Sample) else None
 
     @property
     def curve_end(self) -> float:

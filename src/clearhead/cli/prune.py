@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from clearhead.models.model import Model
 
 MOST_ROUNDS = 1000
-RATE = 0.25  # of fine-tuning, as a share of the run's own: it must make up for what is missing, and keep the rest
+RATE = (
+    0.5  # of fine-tuning, as a share of the run's own: it must make up for what is missing, and keep the rest
+)
 MEASURES: "dict[str, ImportanceKind]" = {"gradient": "gradient", "loss": "loss"}
 CURVE_STYLE = """
 svg { font: 13px system-ui, sans-serif; background: #fff; } text { fill: #57606a; } .rule { stroke: #d0d7de; }

@@ -143,6 +143,11 @@ RULES = (
         "task is {run.task}, which learns each text by itself." + OMIT,
     ),
     IdleRule(
+        ("training.watch_heads",),
+        lambda run: run.model.family != "transformer",
+        "a model of family {run.model.family} has no attention heads." + OMIT,
+    ),
+    IdleRule(
         ("training.matrix_rate", "training.momentum"),
         lambda run: run.training.optimizer != "muon",
         "training.optimizer is {run.training.optimizer}, not muon.\n"

@@ -122,6 +122,10 @@ class TrainingConfig(Settings):
         description="evaluations without improvement after which to stop; never if omitted",
     )
     samples: int = Field(2, ge=0, le=10_000, description="samples to generate at each evaluation")
+    watch_heads: bool = Field(
+        False,
+        description="at each evaluation, record where every attention head looks; the report draws how that changes",
+    )
     most_skipped: int = Field(
         5, gt=0, le=MOST, description="consecutive steps with a non-finite loss after which to stop"
     )

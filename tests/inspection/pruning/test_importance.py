@@ -111,7 +111,6 @@ def test_as_many_go_as_the_loss_allows() -> None:
     assert curve[3].loss == pytest.approx(curve[-1].loss)  # nothing is left
 
 
-@pytest.mark.notes("N46")
 def test_roles_are_read_off_the_weights() -> None:
     case = CASES["encoder-decoder: kept cross"]
     model, inputs = case.model(), [task[0] for task in tasks_of(case)]

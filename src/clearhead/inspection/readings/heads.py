@@ -92,8 +92,8 @@ def strongest_pairs(captured: Pass, attention: str) -> list[StrongestPair]:
         for name, head, place in heads_of(captured)
         if name == attention
     ]
-    if not found:
-        names = captured.module.config.attentions()
+    names = captured.module.config.attentions()
+    if attention not in names:
         raise InputError(f"{attention} is not an attention of this model. {suggest(attention, names)}")
     return found
 

@@ -46,8 +46,12 @@ def describe_stack(model: Model, name: str, stack: Stack) -> dict[str, Any]:
     if not isinstance(config, ModelConfig):
         return facts
     first = next((block for block in stack.blocks if isinstance(block, Block)), None)
+    units = [config.units(place) for place in config.feedforwards() if place.startswith(f"{name}.")]
+    units = sorted(set(units)) or [config.width_ff(stack.tokens.embedding_dim, is_encoder=name == "encoder")]
     return facts | {
-        "d_ff": config.width_ff(stack.tokens.embedding_dim, is_encoder=name == "encoder"),
+        "d_ff": units[0]
+        if len(units) == 1
+        else f"{units[0]} to {units[-1]}",  # pruning may leave uneven blocks
         "norm": config.norm if stack.causal else config.norm_encoder,
         "placement": config.norm_placement,
         "epsilon": config.norm_epsilon,

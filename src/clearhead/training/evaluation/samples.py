@@ -2,26 +2,33 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import cached_property
 from itertools import islice
 from typing import Any
 
 import torch
 
+from clearhead.config.model import ModelConfig
 from clearhead.config.run import RunConfig
 from clearhead.config.tasks import Objective
+from clearhead.data.batching.batches import Position
 from clearhead.data.chats import answer_ends, first_question
 from clearhead.data.prepare import Prepared
 from clearhead.decoding.generate import Generator, Prompt
 from clearhead.decoding.read import Reader
-from clearhead.examples import Conversation, Example, Labelled, Pair, Text
+from clearhead.examples import Conversation, Example, Labelled, Pair, Split, Text
 from clearhead.inspection.figures import AttentionPicture, attention_of
+from clearhead.inspection.pruning.heads import start_of
+from clearhead.inspection.pruning.roles import head_roles
 from clearhead.model_folder import Bundle
 from clearhead.models.model import Model
 from clearhead.text.sources.read import read_split
-from clearhead.training.reporting.history import Sample
+from clearhead.training.loop.losses import inputs_of
+from clearhead.training.reporting.history import HeadScores, Sample
 
 SEARCHED = 1000  # held-out examples among which samples are chosen
+WATCHED_TOKENS = 2048  # on which the scores of heads are computed
 
 
 class Sampler:
@@ -45,6 +52,22 @@ class Sampler:
             return []
         with self.without_dropout():
             return [Sample(step, *one) for one in sample(self, count)]
+
+    def head_scores(self, step: int) -> HeadScores | None:
+        """Where every head looks, on a batch of held-out data and on repeated random tokens; None unless asked for."""
+        if not self.config.training.watch_heads or not isinstance(self.model.config, ModelConfig):
+            return None
+        split: Split = "validation" if "validation" in self.data.splits else "train"
+        batch = self.data.batches(split, WATCHED_TOKENS).at(Position())
+        device = next(self.model.parameters()).device
+        with self.without_dropout():
+            roles = head_roles(self.model, [inputs_of(batch.to(device))], start_of(self.bundle))
+        scores: dict[str, dict[str, float]] = {}
+        for head, role in roles.items():
+            for name, value in asdict(role).items():
+                if value is not None:
+                    scores.setdefault(name, {})[head] = value
+        return HeadScores(step, scores)
 
     def attention(self, sample: Sample | None) -> AttentionPicture | None:
         """The attention weights of a sample, or of the first held-out text if there is no sample."""

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from clearhead.training.loop.records import EvaluationRecord, StepRecord
-from clearhead.training.reporting.history import LogEntry
+from clearhead.training.reporting.history import HeadScores, LogEntry
 
 
 class Events:
@@ -32,6 +32,12 @@ class Events:
             }
         elif isinstance(record, EvaluationRecord):
             numbers = {"loss/validation": record.validation_loss, "accuracy/validation": record.accuracy}
+        elif isinstance(record, HeadScores):
+            numbers = {
+                f"{score}/{head}": value
+                for score, heads in record.scores.items()
+                for head, value in heads.items()
+            }
         else:
             lines = [record.given, record.made, *([] if record.wanted is None else [record.wanted])]
             indented = "\n\n".join("\n".join(f"    {line}" for line in text.split("\n")) for text in lines)

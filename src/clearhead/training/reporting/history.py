@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
+from typing import get_origin
 
 from clearhead.storage import write_atomically
 from clearhead.training.loop.records import EvaluationRecord, Record, StepRecord
@@ -23,8 +24,21 @@ class Sample:
     wanted: str | None = None
 
 
-LogEntry = Record | Sample
-KINDS: dict[str, type[LogEntry]] = {"step": StepRecord, "evaluation": EvaluationRecord, "sample": Sample}
+@dataclass(frozen=True)
+class HeadScores:
+    """Where the heads look after some steps: of each score, such as induction, the value of every head that has it."""
+
+    step: int
+    scores: dict[str, dict[str, float]]
+
+
+LogEntry = Record | Sample | HeadScores
+KINDS: dict[str, type[LogEntry]] = {
+    "step": StepRecord,
+    "evaluation": EvaluationRecord,
+    "sample": Sample,
+    "heads": HeadScores,
+}
 
 
 @dataclass
@@ -34,6 +48,7 @@ class History:
     steps: list[StepRecord] = field(default_factory=list)
     evaluations: list[EvaluationRecord] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
+    heads: list[HeadScores] = field(default_factory=list)
 
     def add(self, record: LogEntry) -> None:
         """Appends a record."""
@@ -41,6 +56,8 @@ class History:
             self.steps.append(record)
         elif isinstance(record, EvaluationRecord):
             self.evaluations.append(record)
+        elif isinstance(record, HeadScores):
+            self.heads.append(record)
         else:
             self.samples.append(record)
 
@@ -123,6 +140,6 @@ def record_of(line: str) -> LogEntry:
         value = values.get(one.name, one.default)
         if one.type is float:
             values[one.name] = math.nan if value is None else float(value)
-        elif not isinstance(value, one.type):  # type: ignore[arg-type]
+        elif not isinstance(value, dict if get_origin(one.type) is dict else one.type):  # type: ignore[arg-type]
             raise TypeError(f"{one.name} is {value!r}")
     return kind(**values)

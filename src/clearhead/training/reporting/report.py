@@ -16,6 +16,7 @@ from clearhead.training.reporting.charts import compact
 from clearhead.training.reporting.sections import (
     attention_section,
     data_section,
+    heads_section,
     loss_section,
     quality_section,
     samples_section,
@@ -43,6 +44,7 @@ def page(summary: RunSummary) -> Markup:
         quality_section(summary.quality),
         samples_section(summary.history.samples),
         attention_section(summary.attention),
+        heads_section(summary.history.heads, float(summary.steps)),
         data_section(summary.data.audit),
         settings_section(summary),
         footer(),

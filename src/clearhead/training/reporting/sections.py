@@ -12,10 +12,11 @@ from clearhead.data.audit import Audit, LengthAudit, table_of
 from clearhead.inspection.figures import AttentionPicture, large, small
 from clearhead.inspection.markup import Inside, Markup, joined, tag
 from clearhead.training.reporting.charts import Curve, bars, chart, smoothed
-from clearhead.training.reporting.history import Sample
+from clearhead.training.reporting.history import HeadScores, Sample
 from clearhead.training.reporting.summary import RunSummary
 from clearhead.training.reporting.wording import explain_scores
 
+SHOWN_SCORE = 0.2  # of a head, above which a score is drawn
 SHOWN_TIMES = 7  # evaluations of which samples are shown
 MOST_CLASSES = 25  # of a confusion matrix that is still readable
 SMOOTHED_SHARE = 1 / 40  # of the records, on each side: what a smoothed loss averages over
@@ -171,6 +172,38 @@ def attention_section(attention: AttentionPicture | None) -> Markup | None:
         tag("div", large(attention, head), class_="wide"),
         [tag("h3", "all heads on the same text"), tag("div", others, class_="heads")] if len(others) > 1 else None,
     )  # fmt: skip
+
+
+def heads_section(records: Sequence[HeadScores], end: float) -> Markup | None:
+    """How the scores of heads emerge over the steps; only those that some head reaches."""
+    if not records:
+        return None
+    charts: list[Markup] = []
+    for score in dict.fromkeys(score for record in records for score in record.scores):
+        last = records[-1].scores.get(score, {})
+        most = max(
+            (value for record in records for value in record.scores.get(score, {}).values()), default=0.0
+        )
+        if score in ("entropy", "distance") or most < SHOWN_SCORE or not last:
+            continue
+        best = max(last, key=lambda head: last[head])
+        curves = [
+            Curve(head, "second" if head == best else "faint", points, has_dots=head == best)
+            for head in sorted(last, key=lambda head: head == best)
+            if (
+                points := [
+                    (float(one.step), one.scores[score][head])
+                    for one in records
+                    if head in one.scores.get(score, {})
+                ]
+            )
+        ]
+        charts += [
+            tag("h3", f"{score}: {best} {last[best]:.2f}"),
+            chart(curves, end, 150, f"{score} over steps", 3),
+        ]
+    note = "Mean attention weights of every head, on held-out data, and of induction on random tokens written twice."
+    return section("Heads", tag("p", note, class_="note"), charts)
 
 
 def data_section(audit: Audit) -> Markup:

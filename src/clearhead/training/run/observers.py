@@ -142,6 +142,8 @@ class FolderWriter(Observer):
         samples = self.sampler.samples(record.step)
         for sample in samples:
             self.add(sample)
+        if (scores := self.sampler.head_scores(record.step)) is not None:
+            self.add(scores)
         self.report()
         return samples
 
