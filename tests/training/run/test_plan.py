@@ -216,7 +216,7 @@ def test_a_batch_that_does_not_fit_is_refused_before_it_is_tried(
         make_plan(config, data, model, tmp_path / "run")
     assert tried == [1]
     first, second = str(caught.value).split("\n")
-    assert first == "The run needs about 0.3 GB of memory, and 0.3 GB is free."
+    assert first == "The run needs about 0.4 GB of memory, and 0.4 GB is free."
     assert second == (
         "Use a training.batch_tokens below 1024, training.accumulate to split batches, training.recompute = true, "
         "or a smaller model."

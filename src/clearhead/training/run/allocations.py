@@ -1,8 +1,12 @@
 """What is allocated: operations of PyTorch enter, inside a `with`; the most bytes of their tensors at once leave.
 
-Forward and backward passes and optimizers are counted alike, whatever they save, copy or compute again.
+Forward and backward passes and optimizers are counted alike, whatever they save, copy or compute again. What the C
+library keeps of freed memory is not counted; `release_memory` gives it back.
 """
 
+import ctypes
+import gc
+import sys
 import weakref
 from typing import Any
 
@@ -37,6 +41,14 @@ class AllocationMeter(TorchDispatchMode):
         """Forgets a storage."""
         self.known.discard(key)
         self.now -= size
+
+
+def release_memory() -> None:
+    """Gives freed memory back to the system: the C library keeps it for the thread that had it, and others take new."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:  # glibc
+        trim(0)
 
 
 def tensors_of(values: Any) -> list[Tensor]:

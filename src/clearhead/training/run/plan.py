@@ -21,6 +21,7 @@ from clearhead.machine.load import is_busy, usable_cores
 from clearhead.models.model import Model
 from clearhead.training.distributed.ranks import broadcast_from_first, is_first, ranks
 from clearhead.training.run import requirements
+from clearhead.training.run.allocations import release_memory
 from clearhead.training.run.disk import seconds_to_save
 from clearhead.training.run.trial_steps import take_trial_steps
 
@@ -90,6 +91,7 @@ def make_plan(run: RunConfig, data: Prepared, model: Model, out: Path) -> Plan:
     disk = requirements.disk_bytes(training, model)
     free_disk = requirements.check_disk(training, disk, out)
     step = take_trial_steps(run, data, model, check)
+    release_memory()
     passing = max(step.bytes, requirements.saving_bytes(training, model))
     check(passing)
     batches = data.batches("train", training.batch_tokens, training.seed).count(0)

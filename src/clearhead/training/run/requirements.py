@@ -17,7 +17,7 @@ from clearhead.training.loop.device import pick_device
 from clearhead.training.run.disk import format_bytes, free_room, used_room
 
 RUNTIME_BYTES = (
-    300_000_000  # of PyTorch and other libraries, 260 MB before the first step, and their allocator
+    400_000_000  # of PyTorch and other libraries: 260 MB at the start, and the rest in the first steps
 )
 ALLOCATOR = 1.15  # times what tensors take: freed memory is kept between those that remain
 STATE_COPIES = {"muon": 1.3, "adamw": 2.0}  # of the weights, that an optimizer keeps

@@ -27,7 +27,7 @@ from clearhead.training.distributed.ranks import ranks
 from clearhead.training.loop.device import pick_precision
 from clearhead.training.loop.threads import one_core_each
 from clearhead.training.loop.trainer import Trainer
-from clearhead.training.run.allocations import AllocationMeter
+from clearhead.training.run.allocations import AllocationMeter, release_memory
 from clearhead.training.run.requirements import weight_bytes
 
 log = logging.getLogger(__name__)
@@ -87,6 +87,8 @@ def take_trial_steps(
                 check(of_a_row * -(-batch.rows // shares) + weight_bytes(trial.model, True))
                 precision, gain = choose_precision(trial, batch)
                 trial.training = trial.training.replace(precision=precision)
+            if step in (0, TRIAL_STEPS + 1):  # what the other format, or one thread, has left
+                release_memory()
             trial.splits_batches = splits and step > TRIAL_STEPS  # the meter sees one thread only
             started = time.perf_counter()
             with meter if step <= TRIAL_STEPS else nullcontext():  # the same estimate on any machine
