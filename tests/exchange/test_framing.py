@@ -16,13 +16,15 @@ from clearhead.decoding.read import Reader
 from clearhead.errors import TokenizerError
 from clearhead.exchange.exporting import export_model
 from clearhead.exchange.exporting_gguf import export_gguf
+from clearhead.exchange.families import registry
 from clearhead.exchange.importing import import_model
 from clearhead.exchange.tokenizers.gguf_splits import SPLITS
 from clearhead.model_folder import Bundle
+from clearhead.models.inputs import Inputs
 from clearhead.text.tokenizers.roles import framing_processor
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 from tests.exchange.test_gguf import levels, scores, write
-from tests.exchange.tiny import encoder, gpt2, llama, marian, random, t5
+from tests.exchange.tiny import encoder, eurobert, gpt2, llama, marian, random, t5
 from tests.exchange.torture import lines
 from tests.text.tokenizers.chats import CHATML
 from tests.text.tokenizers.foreign import written
@@ -37,6 +39,7 @@ FAMILIES: dict[str, tuple[Callable[[], Any], str]] = {
     "qwen2": (lambda: llama("Qwen2", **VOCABULARY), "qwen2"),
     "qwen3": (lambda: llama("Qwen3", head_dim=10, **VOCABULARY), "qwen2"),
     "bert": (lambda: encoder("Bert", "ForMaskedLM", **VOCABULARY), "bert"),
+    "eurobert": (lambda: eurobert("ForMaskedLM", **VOCABULARY), "roberta"),
     "roberta": (lambda: encoder("Roberta", "ForSequenceClassification", **VOCABULARY), "roberta"),
     "distilbert": (lambda: encoder("DistilBert", "Model", **VOCABULARY), "bert"),
     "t5": (lambda: t5(**VOCABULARY), "t5"),
@@ -75,15 +78,23 @@ def framed(bundle: Bundle, text: str) -> list[int]:
 
 
 def described(folder: Path) -> dict[str, Any]:
-    """What must not change."""
+    """What must not change: to the last bit, also the logits of a text."""
     bundle = model_folder.load(folder)
+    ids = torch.tensor([framed(bundle, TEXTS[0])])
+    with torch.no_grad():
+        logits = bundle.module.outputs(Inputs(ids, source=ids if bundle.module.translates else None))
     tokenizers = [one for one in (bundle.tokenizer, bundle.source_tokenizer) if one is not None]
     return {
         "ids": [framed(bundle, text) for text in TEXTS],
         "framing": [one.specials for one in tokenizers],
         "template": [one.chat_template for one in tokenizers],
+        "logits": logits.tolist(),
         "weights": {name: X.double().sum().item() for name, X in bundle.module.state_dict().items()},
     }
+
+
+def test_every_family_is_here() -> None:
+    assert FAMILIES.keys() == registry.FAMILIES.keys()
 
 
 @pytest.mark.parametrize(("family", "around"), CASES)
