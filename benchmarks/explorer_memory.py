@@ -1,10 +1,10 @@
 """Does the explorer stay within its limit? A random model of 135M weights, and texts of 1 to 4,000 tokens in all views.
 
-Each length is a process of its own: the service opens the text, reads everything that the views ask for (all tensors,
-head by head where there are many, thumbnails, statistics, stream, lens, neighbours, projection, next token), and opens
-it again. Not run are the effects of muting each of 270 heads, which only repeat the fast pass. Printed is the peak of
-resident memory over that of the loaded model. Bars: within the 1 GiB that the service states, or refused before the
-pass runs; and the second time the pass of the first.
+Each length is a process of its own: the service opens the text, reads everything that the views ask for (thumbnails and
+statistics of all heads, stream, lens, neighbours, projection, next token, all tensors; of a long text those of every
+sixth block, and one head of each), and opens it again. Not run are the effects of muting each of 270 heads, which only
+repeat the fast pass. Printed is the peak of resident memory over that of the loaded model. Bars: within the 1 GiB that
+the service states, or refused before the pass runs; and the second time the pass of the first.
 """
 
 import json
@@ -19,7 +19,8 @@ from typing import Any
 from harness import arguments, report
 from plan_memory import LIKE_LLAMA, MODELS, peak
 
-LENGTHS = (1, 16, 128, 512, 1024, 1025, 2000, 4000)
+LENGTHS = (1, 128, 1024, 2000, 4000, 4097)
+LONG = 256  # tokens from which not all heads are asked for
 
 
 def measure(tokens: int, folder: Path) -> dict[str, Any]:
@@ -37,7 +38,7 @@ def measure(tokens: int, folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {"tokens": tokens, "limit": service.cache.most_bytes}
     try:
         found["name"] = look_at_everything(service, request)
-        found["again"] = look_at_everything(service, request)
+        found["again"] = service.run_pass(request)["name"]
     except InputError as error:
         found["refused"] = str(error)
     return found | {"bytes": peak() - before, "seconds": time.perf_counter() - start}
@@ -53,8 +54,12 @@ def look_at_everything(service: Any, request: Any) -> str:
     for what in ("heads", "stream", "lens", "choice", "prediction", "neighbours"):
         service.reading(captured, what, {"position": "-1", "id": "5"})
     service.reading(captured, "projection", {"site": "decoder.embeddings.out"})
+    is_long = len(captured.ids["decoder"]) > LONG
     for site, shape in answer["sites"].items():
-        heads = range(shape[0]) if len(shape) == 3 else [None]
+        number = site.split(".")[1] if "." in site else ""
+        if is_long and number.isdecimal() and int(number) % 6:
+            continue
+        heads = [None] if len(shape) < 3 else [int(number) % shape[0]] if is_long else range(shape[0])
         for head in heads:
             with suppress(InputError):  # more numbers than one answer has: the page shows a part
                 service.tensors(captured, {"sites": site} | ({} if head is None else {"head": str(head)}))

@@ -1,5 +1,6 @@
 """The tensors of a pass are those of a whole capture, and never take more than their limit."""
 
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -9,10 +10,15 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
 from clearhead.config.model import ModelConfig
+from clearhead.errors import InputError
+from clearhead.inspection import pass_bytes
 from clearhead.inspection.capture import capture, zero
-from clearhead.inspection.pass_trace import PassTrace, block_of_site, forward
-from clearhead.inspection.passes import Inspector
+from clearhead.inspection.pass_bytes import PassBytes, block_of_site, forward
+from clearhead.inspection.pass_trace import PassTrace
+from clearhead.inspection.passes import Inspector, Pass
 from clearhead.inspection.readings import heads, stream, tensors
+from clearhead.inspection.readings.change import change_of
+from clearhead.inspection.readings.predictions import predictions, text_loss
 from clearhead.inspection.variants import without
 from clearhead.model_folder import Bundle
 from clearhead.models.build import build
@@ -103,6 +109,85 @@ def test_all_views_together_stay_within_the_limit(share: float) -> None:
     kept = captured.trace.kept
     assert captured.trace.kept_bytes <= limit - everything.least
     assert (len(kept) == 6) is (limit >= everything.all + everything.working)
+
+
+def in_rows(bundle: Bundle, text: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Pass, Pass]:
+    """A pass as a whole, and the same in rows: some queries, and the logits of some tokens, at a time."""
+    whole = Inspector(bundle).run(text)
+    monkeypatch.setattr(pass_bytes, "PART_BYTES", 4000)
+    found = Inspector(bundle, most_bytes=whole.trace.bytes.least - 1).run(text)
+    rows = found.trace.bytes.rows
+    assert rows is not None
+    assert 1 <= rows < len(whole.ids[whole.top])
+    return whole, found
+
+
+@pytest.mark.parametrize("kind", ["decoder", "alibi", "encoder", "translator"])
+def test_a_pass_in_rows_has_the_same_numbers(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = {"encoder": classifier, "translator": translator}.get(kind, language_model)("word")
+    changes = {"alibi": {"positions": "alibi", "window": 9}, "decoder": {"positions": "rotary", "h_kv": 2}}
+    bundle = replace(
+        words, module=build(words.config.replace(h=4, context=90, **changes.get(kind, {}))).eval()
+    )
+    text = "the cat sat on the green table " * (2 if kind == "translator" else 10)
+    whole, found = in_rows(bundle, text, monkeypatch)
+    assert found.difference.size <= 1e-4
+    assert found.largest == pytest.approx(whole.largest)
+    for name, X in whole.trace.items():
+        if not found.trace.is_apart(name):
+            torch.testing.assert_close(found.trace[name], X, msg=name)
+            continue
+        rows, head = (slice(3, 5), None) if name == "logits" else (slice(None), "1")
+        torch.testing.assert_close(
+            tensors.tensor(found, name, head, rows), tensors.tensor(whole, name, head, rows)
+        )
+        if name != "logits":
+            torch.testing.assert_close(tensors.tensor(found, name, "mean"), X[0].mean(0))
+        with pytest.raises(InputError, match=r"too much at once\.\nAsk for (one head|some rows) of it\."):
+            found.trace[name]
+    for mine, other in zip(heads.head_statistics(found), heads.head_statistics(whole), strict=True):
+        assert asdict(mine) == pytest.approx(asdict(other), abs=1e-6)
+    pictures = heads.thumbnails(whole)
+    assert all(torch.allclose(X, pictures[name], atol=1e-6) for name, X in heads.thumbnails(found).items())
+    for name in bundle.config.attentions():
+        for one, two in zip(
+            heads.strongest_pairs(found, name), heads.strongest_pairs(whole, name), strict=True
+        ):
+            assert one.weight == pytest.approx(two.weight, abs=1e-6)
+    assert [one.p for one in predictions(found)] == pytest.approx([one.p for one in predictions(whole)])
+
+
+def test_losses_and_changes_are_read_in_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, found = in_rows(wide_model(), "the cat sat on the green table " * 9, monkeypatch)
+    losses = [[one.loss for one in text_loss(one).tokens] for one in (found, whole)]
+    assert losses[0] == pytest.approx(losses[1])
+    changes = [
+        change_of(one.inspector.run(one.text, muted=["decoder.0.self.1"]), ()) for one in (found, whole)
+    ]
+    assert changes[0] is not None
+    assert changes[1] is not None
+    assert changes[0].position == changes[1].position
+    assert changes[0].after.p == pytest.approx(changes[1].after.p)
+    moved = [heads.mute_effects(one, 20)[:3] for one in (found, whole)]
+    assert [one.moved for one in moved[0]] == pytest.approx([one.moved for one in moved[1]], abs=1e-6)
+
+
+def test_a_long_text_takes_what_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle, text = wide_model(), "the cat sat on the green table " * 40
+    monkeypatch.setattr(pass_bytes, "PART_BYTES", 1 << 16)
+    limit = PassBytes(bundle.module, Inspector(bundle).run(text).trace.sizes, in_rows=True).least
+    meter = Meter()
+    with meter:
+        captured = Inspector(bundle, most_bytes=limit).run(text)
+        heads.head_statistics(captured)
+        heads.thumbnails(captured)
+        stream.logit_lens(captured, -1)
+        for name in captured.trace:
+            tensors.tensor(captured, name, "1" if name.endswith(("scores", "weights")) else None, slice(0, 9))
+    assert captured.trace.is_in_rows
+    assert meter.peak <= limit < Inspector(bundle).run(text).trace.bytes.least
+    with pytest.raises(InputError, match="MiB is the limit"):
+        Inspector(bundle, most_bytes=limit // 4).run(text)
 
 
 def test_only_the_block_that_is_asked_for_runs_again() -> None:

@@ -12,6 +12,8 @@ from tests.layers.parts import N, make_attention, some, square
 class Ear:
     """Listens to all sites and adds one to what passes."""
 
+    rows = None
+
     def watches(self, module: nn.Module, key: str) -> bool:
         return key == "weights"
 

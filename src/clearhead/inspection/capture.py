@@ -95,13 +95,20 @@ KINDS: dict[str, Callable[[Tensor, Any], Any]] = {
 
 
 @contextmanager
-def capture(model: Any, *sites: str, edits: tuple[Edit, ...] = (), attached: bool = False) -> Iterator[Trace]:
+def capture(
+    model: Any,
+    *sites: str,
+    edits: tuple[Edit, ...] = (),
+    attached: bool = False,
+    rows: int | None = None,
+) -> Iterator[Trace]:
     """Records the sites that match (all if none is named), and makes edits, inside the `with`.
 
     A site is named in full, by a pattern ('encoder.*.self.weights'), or by its end where that is enough
-    ('embeddings.tokens'). Recorded tensors are detached unless `attached`.
+    ('embeddings.tokens'). Recorded tensors are detached unless `attached`. With `rows` scores and weights exist for so
+    many queries at a time only: edits see each part, and what is recorded of them is the last.
     """
-    watcher = Watcher(module_of(model), sites or ("*",), edits, attached)
+    watcher = Watcher(module_of(model), sites or ("*",), edits, attached, rows)
     with free_cores(), listening(watcher):
         yield watcher.trace
 
@@ -125,10 +132,16 @@ class Watcher:
     """The listener of one capture: knows the model's sites by module and key."""
 
     def __init__(
-        self, model: nn.Module, sites: tuple[str, ...], edits: tuple[Edit, ...], attached: bool
+        self,
+        model: nn.Module,
+        sites: tuple[str, ...],
+        edits: tuple[Edit, ...],
+        attached: bool,
+        rows: int | None = None,
     ) -> None:
         self.model, self.attached, self.trace = model, attached, Trace()
         self.outer: Listener | None = listener()
+        self.rows = rows if self.outer is None else self.outer.rows  # what is around may record them in full
         known = site_names(model)
         self.names = {place: name for name, place in known.items()}
         self.wanted = {name for pattern in sites if pattern for name in resolve(pattern, list(known))}

@@ -2,10 +2,11 @@
 
 The stream, the embeddings and the logits are recorded as the model runs. What is inside a block (queries, scores,
 weights, hidden units) grows with the square of the text; it is computed again from the stream before the block when
-it is asked for, and kept as long as there is room.
+it is asked for, and kept as long as there is room. In a text that is too long even for one block, scores and weights
+are computed for some queries or for one head at a time, and logits for some tokens: the formulas are the same, row by
+row.
 """
 
-import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -17,92 +18,20 @@ from torch import Tensor
 
 from clearhead.errors import InputError, suggest
 from clearhead.inspection.capture import Edit, capture, edit
+from clearhead.inspection.pass_bytes import (
+    Ids,
+    PassBytes,
+    block_to_rerun,
+    forward,
+    inputs_of,
+    is_large,
+    site_sizes,
+)
+from clearhead.layers.attention import Attention, plain
 from clearhead.layers.blocks import Block
 from clearhead.layers.masks import View
-from clearhead.models.inputs import Inputs
 from clearhead.models.model import Model
 from clearhead.models.transformer.stack import TransformerStack
-
-Ids = dict[str, list[int]]  # by stack
-Size = tuple[tuple[int, ...], int]  # the shape of a site without the batch, and its bytes
-MASK_BYTES = 24  # of a query and a key: two distances in int64, and what is true of them
-INSIDE = re.compile(r"(\w+)\.(\d+)\.(?:self|cross|ffn)\.\w+")  # a site inside a block
-
-
-def top_stack(ids: Mapping[str, object]) -> str:
-    """The stack that the head reads, of those that have ids."""
-    return "decoder" if "decoder" in ids else "encoder"
-
-
-def forward(module: Model, ids: Ids) -> Tensor:
-    """Logits (1, n, vocabulary) or (1, classes); the vectors (1, n, d) of a model without a head."""
-    source = torch.tensor([ids["encoder"]]) if module.translates else None
-    return module.outputs(Inputs(torch.tensor([ids[top_stack(ids)]]), source=source))
-
-
-@torch.no_grad()
-def site_sizes(module: Model, ids: Ids) -> dict[str, Size]:
-    """The size of every site in a pass over these ids: that of a pass over one token, stretched."""
-    counts = {stack: len(some) for stack, some in ids.items()}
-    with capture(module) as trace:
-        forward(module, {stack: some[:1] for stack, some in ids.items()})
-    sizes = {}
-    for name, X in trace.items():
-        stack, kind, key = name.split(".")[0], name.split(".")[-2:-1], name.split(".")[-1]
-        n = counts.get(stack, counts[top_stack(counts)])
-        m = counts["encoder"] if kind == ["cross"] else n
-        shape = list(X.shape[1:])
-        if len(shape) > 1:  # a classifier's head has no axis of tokens
-            shape[-2] = m if key in ("k", "v") and kind else n
-        if key in ("scores", "weights"):
-            shape[-1] = m
-        sizes[name] = tuple(shape), torch.Size(shape).numel() * X.element_size()
-    return sizes
-
-
-class PassBytes:
-    """What a pass takes: what is recorded, what a block takes, and what is allocated at once besides."""
-
-    def __init__(self, module: Model, sizes: Mapping[str, Size]) -> None:
-        self.blocks: dict[str, int] = {}
-        self.recorded = 0
-        for name, (_, size) in sizes.items():
-            if inside := block_to_rerun(module, name):
-                self.blocks[inside] = self.blocks.get(inside, 0) + size
-            else:
-                self.recorded += size
-        cells = (shape[-2] * shape[-1] for name, (shape, _) in sizes.items() if name.endswith(".weights"))
-        # While a block runs, its scores exist with and without the mask, which is made of whole numbers. The fast pass
-        # has logits of its own.
-        running = 2 * max(self.blocks.values(), default=0) + MASK_BYTES * max(cells, default=0)
-        self.working = max(running, sizes.get("logits", ((), 0))[1])
-
-    @property
-    def least(self) -> int:
-        """With no block kept."""
-        return self.recorded + self.working
-
-    @property
-    def all(self) -> int:
-        """The tensors of all sites."""
-        return self.recorded + sum(self.blocks.values())
-
-    def most(self, limit: int | None) -> int:
-        """With as many blocks kept as the limit allows."""
-        most = self.all + self.working
-        return most if limit is None else max(self.least, min(limit, most))
-
-
-def block_of_site(name: str) -> str | None:
-    """The block that a site is inside of, such as decoder.2; None of the stream, the embeddings and the logits."""
-    match = INSIDE.fullmatch(name)
-    return f"{match[1]}.{match[2]}" if match else None
-
-
-def block_to_rerun(module: Model, name: str) -> str | None:
-    """The block that runs again for a site; None outside of a transformer: a recurrence needs all states before."""
-    stack = getattr(module, name.split(".")[0], None)
-    return block_of_site(name) if isinstance(stack, TransformerStack) else None
 
 
 class PassTrace(Mapping[str, Tensor]):
@@ -119,22 +48,72 @@ class PassTrace(Mapping[str, Tensor]):
         self.module, self.ids, self.edits, self.lock = module, ids, edits, lock or RLock()
         self.sizes = site_sizes(module, ids)
         self.bytes = PassBytes(module, self.sizes)
-        self.room = self.bytes.most(limit) - self.bytes.least  # for blocks to keep
+        if limit is not None and self.bytes.least > limit:
+            self.bytes = PassBytes(module, self.sizes, in_rows=True)
+        self.room = self.bytes.room(limit)  # for blocks to keep
         self.recorded: dict[str, Tensor] = {}
+        self.vectors: Tensor | None = None  # what the head reads, in rows
         self.kept: OrderedDict[str, dict[str, Tensor]] = (
             OrderedDict()
         )  # by block, the least recently used first
 
+    @property
+    def is_in_rows(self) -> bool:
+        """Whether what is large exists for some rows at a time only."""
+        return self.bytes.rows is not None
+
+    def is_apart(self, name: str) -> bool:
+        """Whether a site's tensor is too large to exist as a whole."""
+        return self.is_in_rows and is_large(name, self.sizes[name][0])
+
     @torch.no_grad()
     def record(self) -> Tensor:
-        """Runs the model by the plain path, and records all that is outside its blocks; the result of the pass."""
+        """Runs the model by the plain path, and records all that is outside its blocks; the result of the pass.
+
+        In rows the result are the vectors that a language head reads.
+        """
         outside = [name for name in self.sizes if block_to_rerun(self.module, name) is None]
         # A capture that wants the weights makes attention compute them, as it will for a block.
-        plain = [edit(name, lambda A: A) for name in self.sizes if name.endswith(".weights")]
-        with capture(self.module, *outside, edits=(*self.edits, *plain)) as trace:
-            result = forward(self.module, self.ids)
+        with capture(
+            self.module, *outside, edits=(*self.edits, *self.plainly()), rows=self.bytes.rows
+        ) as trace:
+            result = self.run(self.module)
         self.recorded = dict(trace)
+        self.vectors = result if "logits" in self.sizes and self.is_apart("logits") else None
         return result
+
+    def plainly(self) -> list[Edit]:
+        """Edits that change nothing, for which attention computes its weights."""
+        return [edit(name, lambda A: A) for name in self.sizes if name.endswith(".weights")]
+
+    def run(self, module: Model) -> Tensor:
+        """The result of a pass over the same ids: logits, or what a language head reads if they are too many."""
+        is_apart = "logits" in self.sizes and self.is_apart("logits")
+        return module.vectors(inputs_of(module, self.ids)) if is_apart else forward(module, self.ids)
+
+    def logits_of(self, module: Model, result: Tensor, rows: slice) -> Tensor:
+        """The logits (1, n, vocabulary) of some tokens from what `run` returned."""
+        with torch.no_grad():
+            return module.head(result[:, rows]) if self.is_apart("logits") else result[:, rows]
+
+    def logits(self, rows: slice) -> Tensor:
+        """The logits (1, n, vocabulary) of some tokens."""
+        return self.logits_of(
+            self.module, self.recorded["logits"] if self.vectors is None else self.vectors, rows
+        )
+
+    def row(self, position: int) -> Tensor:
+        """The logits of classes, or those after a position: one row."""
+        if len(self.sizes["logits"][0]) == 1:
+            return self.recorded["logits"][0]
+        first = position % self.sizes["logits"][0][0]
+        return self.logits(slice(first, first + 1))[0, 0]
+
+    def logit_parts(self) -> Iterator[slice]:
+        """All tokens, in parts whose logits exist at once."""
+        count = self.sizes["logits"][0][0]
+        rows = self.bytes.logit_rows or count
+        return (slice(first, min(count, first + rows)) for first in range(0, count, rows))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.sizes)
@@ -151,14 +130,21 @@ class PassTrace(Mapping[str, Tensor]):
             if len(longer) == 1:
                 return self[longer[0]]
             raise InputError(f"{name} is not a tensor of this pass. {suggest(name, longer or self.sizes)}")
+        if self.is_apart(name):
+            what = "Ask for some rows of it." if name == "logits" else "Ask for one head of it."
+            raise InputError(
+                f"{name} takes {self.sizes[name][1] / 2**20:,.0f} MiB in this text, too much at once.\n{what}"
+            )
         block = block_to_rerun(self.module, name)
-        if block is None:
-            return self.recorded[name]
+        return self.recorded[name] if block is None else self.inside(block)[name]
+
+    def inside(self, block: str) -> dict[str, Tensor]:
+        """The sites inside a block by name, kept or computed again."""
         with self.lock:
             if block not in self.kept:
                 self.keep(block, self.run_block(block))
             self.kept.move_to_end(block)
-            found = self.kept[block][name]
+            found = self.kept[block]
             if self.kept_bytes > self.room:  # not even this one has room
                 del self.kept[block]
             return found
@@ -177,19 +163,65 @@ class PassTrace(Mapping[str, Tensor]):
     @torch.no_grad()
     def run_block(self, block: str) -> dict[str, Tensor]:
         """The sites inside a block, which runs again on the stream before it."""
+        stack, part = self.block(block)
         name, number = block.split(".")
-        stack, i = getattr(self.module, name), int(number)
-        assert isinstance(stack, TransformerStack)
-        part = stack.blocks[i]
-        assert isinstance(part, Block)
+        i = int(number)
         X = self.recorded[f"{name}.{i - 1}.{part.sites[-1]}" if i else f"{name}.embeddings.out"]
-        at = torch.arange(X.shape[1])[None]
-        sites = [site for site in self.sizes if block_to_rerun(self.module, site) == block]
-        with capture(self.module, *sites, edits=self.edits) as trace:
+        inside = [site for site in self.sizes if block_to_rerun(self.module, site) == block]
+        sites = [site for site in inside if not self.is_apart(site)]
+        edits = (*self.edits, *(self.plainly() if self.is_in_rows else ()))
+        with capture(self.module, *sites, edits=edits, rows=self.bytes.rows) as trace:
             source = None
             if part.cross is not None:
-                memory = self.recorded["encoder.norm"]
-                K, V = part.cross.keys_values(memory)
-                source = (K, V, View(at, torch.arange(memory.shape[1])[None]))
-            part(X, stack.view(View(at, at, aligned=True)), memory=source)
+                K, V = part.cross.keys_values(self.recorded["encoder.norm"])
+                source = (K, V, self.view(stack, "cross", X.shape[1]))
+            part(X, self.view(stack, "self", X.shape[1]), memory=source)
         return dict(trace)
+
+    def block(self, name: str) -> tuple[TransformerStack, Block]:
+        """A stack, and one of its blocks by a name such as decoder.2."""
+        place, number = name.split(".")
+        stack = getattr(self.module, place)
+        assert isinstance(stack, TransformerStack)
+        part = stack.blocks[int(number)]
+        assert isinstance(part, Block)
+        return stack, part
+
+    def view(self, stack: TransformerStack, kind: str, count: int) -> View:
+        """What the tokens of a stack see in one of its attentions."""
+        at = torch.arange(count)[None]
+        if kind == "cross":
+            return View(at, torch.arange(len(self.ids["encoder"]))[None])
+        return stack.view(View(at, at, aligned=True))
+
+    @torch.no_grad()
+    def attention_parts(self, name: str) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """Queries of an attention such as decoder.2.self, and their scores and weights (h, n, m): some at a time."""
+        if not self.is_in_rows:
+            S, A = (self[f"{name}.{key}"][0] for key in ("scores", "weights"))
+            yield slice(0, S.shape[1]), S, A
+            return
+        block, _, kind = name.rpartition(".")
+        stack, part = self.block(block)
+        attention = getattr(part, kind)
+        assert isinstance(attention, Attention)
+        assert self.bytes.rows is not None
+        known = self.inside(block)
+        Q, K, V = (known[f"{name}.{key}"] for key in ("q", "k", "v"))
+        view = self.view(stack, kind, Q.shape[2])
+        sites = f"{name}.scores", f"{name}.weights"
+        for first in range(0, Q.shape[2], self.bytes.rows):
+            rows = slice(first, min(Q.shape[2], first + self.bytes.rows))
+            with capture(self.module, *sites, edits=self.edits) as trace:
+                plain(attention, Q[:, :, rows], K, V, view.part(rows, slice(None)))
+            yield rows, trace[sites[0]][0], trace[sites[1]][0]
+
+    def head(self, name: str, place: int | None) -> Tensor:
+        """One head's scores or weights (n, m), or the mean over heads if no place is given."""
+        attention, _, key = name.rpartition(".")
+        found = torch.empty(self.sizes[name][0][1:])
+        with self.lock:
+            for rows, S, A in self.attention_parts(attention):
+                X = A if key == "weights" else S
+                found[rows] = X.mean(0) if place is None else X[place]
+        return found

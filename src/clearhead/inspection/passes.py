@@ -10,7 +10,7 @@ takes is known before it runs (see `pass_trace`).
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from threading import RLock
 from typing import Any
@@ -24,7 +24,8 @@ from clearhead.decoding.generate import Generator, tokenizer_of
 from clearhead.decoding.read import Reader
 from clearhead.errors import InputError
 from clearhead.inspection.capture import Edit, intervene, zero
-from clearhead.inspection.pass_trace import Ids, PassTrace, forward, top_stack
+from clearhead.inspection.pass_bytes import Ids, forward, inputs_of, top_stack
+from clearhead.inspection.pass_trace import PassTrace
 from clearhead.inspection.tokens import TextToken, text_tokens
 from clearhead.inspection.variants import without
 from clearhead.model_folder import Bundle
@@ -58,6 +59,7 @@ class Pass:
     tokens: dict[str, list[TextToken]]
     trace: PassTrace
     difference: Difference
+    largest: float | None  # logit, in size; None without a head
     seconds: dict[str, float]
     muted: tuple[Edit, ...] = ()
     own_target: str | None = None  # the model's own translation, where no target was given
@@ -84,10 +86,13 @@ class Pass:
         return "encoder" if "encoder" in self.ids else "decoder"
 
     @torch.no_grad()
-    def rerun(self, *edits: Edit, ids: Ids | None = None) -> Tensor:
-        """Logits of the same tokens, or of others, with the same heads muted and further edits."""
-        with intervene(self.module, *self.muted, *edits):
-            return forward(self.module, ids or self.ids)
+    def rerun(self, *edits: Edit, position: int = -1, ids: Ids | None = None) -> Tensor:
+        """One row of logits, after a position or of classes: with the same heads muted, further edits, or other ids."""
+        module, ids = self.module, ids or self.ids
+        with intervene(module, *self.muted, *edits):
+            if module.config.head != "language":
+                return forward(module, ids)[0]
+            return module.head(module.vectors(inputs_of(module, ids))[:, [position]])[0, 0]
 
 
 def largest_difference(captured: Tensor, fast: Tensor) -> Difference:
@@ -98,6 +103,20 @@ def largest_difference(captured: Tensor, fast: Tensor) -> Difference:
     at = torch.tensor(part * PART + int(gaps[part].indices))
     place = tuple(int(index) for index in torch.unravel_index(at, captured.shape))
     return Difference(place, float(captured[place]), float(fast[place]))
+
+
+def compare(trace: PassTrace, captured: Tensor, fast: Tensor) -> tuple[Difference, float | None]:
+    """Where two results of a pass are furthest apart, and the size of the largest logit, if there are any."""
+    if not trace.is_in_rows or captured.ndim == 2 or "logits" not in trace:
+        size = max(map(abs, map(float, captured.aminmax()))) if "logits" in trace else None
+        return largest_difference(captured[0], fast[0]), size
+    found, largest = [], 0.0
+    for rows in trace.logit_parts():
+        Z, fast_Z = (trace.logits_of(trace.module, result, rows)[0] for result in (captured, fast))
+        gap = largest_difference(Z, fast_Z)
+        found.append(replace(gap, place=(gap.place[0] + rows.start, *gap.place[1:])))
+        largest = max(largest, *map(abs, map(float, Z.aminmax())))
+    return max(found, key=lambda gap: gap.size), largest
 
 
 class Inspector:
@@ -157,13 +176,13 @@ class Inspector:
         reserve(trace.bytes.most(self.most_bytes))
         with intervene(module, *edits):
             start = time.perf_counter()
-            fast = forward(module, ids)
+            fast = trace.run(module)
             between = time.perf_counter()
         captured = trace.record()
         end = time.perf_counter()
-        difference = largest_difference(captured[0], fast[0])
         seconds = {"fast": between - start, "captured": end - between}
-        return Pass(text, self, module, tokens, trace, difference, seconds, edits, own)
+        difference, largest = compare(trace, captured, fast)
+        return Pass(text, self, module, tokens, trace, difference, largest, seconds, edits, own)
 
     @property
     def translates(self) -> bool:

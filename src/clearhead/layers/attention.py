@@ -15,7 +15,7 @@ from clearhead.layers.masks import Angles, View, lazily, masked_softmax
 from clearhead.layers.norms import RMSNorm
 from clearhead.layers.positions import rotate
 from clearhead.layers.similarity import Similarity
-from clearhead.layers.sites import is_watched, site
+from clearhead.layers.sites import is_watched, rows_at_once, site
 
 SHORT = 32 * 32  # scores of a text for which the fused kernel's set-up costs more than it saves, on a CPU
 
@@ -143,6 +143,10 @@ class Attention(nn.Module):
 
 def plain(attention: Attention, Q: Tensor, K: Tensor, V: Tensor, view: View) -> Tensor:
     """softmax(sim(Q, K) + bias) V, with scores and weights in full: (b, h, n, d_v)."""
+    if (rows := rows_at_once()) is not None and rows < Q.shape[2]:
+        some = [slice(first, first + rows) for first in range(0, Q.shape[2], rows)]
+        parts = [plain(attention, Q[:, :, i], K, V, view.part(i, slice(None))) for i in some]
+        return torch.cat(parts, 2)
     S = attention.similarity(Q, attention.spread(K), view)  # (b, h, n, m)
     bias = attention.select(view.bias)
     S = site(attention, "scores", S if bias is None else S + bias.to(S.dtype))

@@ -76,13 +76,15 @@ class View:
             yield queries, keys, self.part(queries, keys)
 
     def part(self, queries: slice, keys: slice) -> "View":
-        """The view of some queries on some keys, without what positions add."""
+        """The view of some queries on some keys, without the angles of positions."""
         view = replace(self, aligned=False, angles=None, at=self.at[:, queries], to=self.to[:, keys])
         if self.real is not None:
             view = replace(view, real=self.real[:, keys])
         if self.documents is not None:
             asking, asked = self.documents
             view = replace(view, documents=(asking[:, queries], asked[:, keys]))
+        if self.bias is not None:
+            view = replace(view, bias=self.bias[:, :, queries, keys])
         return view
 
     @lazily

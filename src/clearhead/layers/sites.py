@@ -17,6 +17,10 @@ from torch import Tensor, nn
 class Listener(Protocol):
     """Reads or replaces tensors at sites while a model runs."""
 
+    @property
+    def rows(self) -> int | None:
+        """How many queries' scores and weights pass at once; all if None."""
+
     def watches(self, module: nn.Module, key: str) -> bool:
         """Whether this site's tensor is wanted."""
 
@@ -58,6 +62,13 @@ def is_watched(module: nn.Module, *keys: str) -> bool:
     if torch.compiler.is_compiling() or (now := _listener.get()) is None:
         return False
     return any(now.watches(module, key) for key in keys)
+
+
+def rows_at_once() -> int | None:
+    """How many queries' scores and weights the listener wants to pass at once; all if None."""
+    if torch.compiler.is_compiling() or (now := _listener.get()) is None:
+        return None
+    return now.rows
 
 
 def site_names(model: nn.Module) -> dict[str, tuple[nn.Module, str]]:

@@ -1,10 +1,11 @@
 // Requests to the service, each sent once. A saved page contains the answers and sends none.
 
 const MOST_ANSWERS = 2000; // answers kept in memory
+const MOST_BYTES = 512e6; // of them together, beside the latest
 const NOT_SAVED =
 	"This is a saved page: it contains the numbers saved with it, but no model.\n" +
 	"Start `clearhead explore` to see others.";
-const answers = new Map();
+const answers = new Map(), sizes = new Map();
 const whole = new Map(); // of a saved page: tensors and weights, complete, by their path
 const kept = document.getElementById("kept") ? JSON.parse(document.getElementById("kept").textContent) : null;
 export const isSaved = kept !== null;
@@ -40,10 +41,18 @@ function once(key, path, options) {
 	if (!answers.has(key)) {
 		const answer = request(key, path, options);
 		answers.set(key, answer);
-		answer.catch(() => answers.delete(key));
-		if (answers.size > MOST_ANSWERS) answers.delete(answers.keys().next().value);
+		answer.then(({ byteLength }) => { sizes.set(key, byteLength); dropOldest(); }, () => answers.delete(key));
 	}
 	return answers.get(key);
+}
+function dropOldest() {
+	let total = [...sizes.values()].reduce((a, b) => a + b, 0);
+	while (answers.size > 1 && (answers.size > MOST_ANSWERS || total > MOST_BYTES)) {
+		const key = answers.keys().next().value;
+		total -= sizes.get(key) || 0;
+		answers.delete(key);
+		sizes.delete(key);
+	}
 }
 
 const text = (buffer) => new TextDecoder().decode(buffer);
@@ -56,7 +65,7 @@ export async function post(path, body) {
 		),
 	));
 }
-export const forget = () => answers.clear();
+export const forget = () => { answers.clear(); sizes.clear(); };
 
 export async function packet(path) {
 	if (isSaved && !(path in kept)) return parts(path);
@@ -90,7 +99,10 @@ async function parts(path) {
 		return found;
 	}
 	const pass = path.split("/")[2];
-	for (const name of asked.get("sites").split(",")) found[name] = headOf(await stored(siteKey(pass, name)), asked.get("head"));
+	for (const name of asked.get("sites").split(",")) {
+		const X = headOf(await stored(siteKey(pass, name)), asked.get("head"));
+		found[name] = asked.has("rows") && X.shape.length === 2 ? cut(X, asked.get("rows")) : X;
+	}
 	return found;
 }
 function headOf({ shape, data }, at) {

@@ -98,27 +98,34 @@ export async function again(work) {
 	}
 }
 
-export const sites = (names, at, pass = app.pass) => packet(
-	`api/passes/${pass.name}/tensors?sites=${names.join(",")}${at === undefined ? "" : `&head=${at}`}`,
+const part = (range) => (range ? `${range[0]}:${range[1]}` : "");
+// Tensors by name: of all heads or of one, of all tokens or of those in a range.
+export const sites = (names, at, pass = app.pass, rows = null) => packet(
+	`api/passes/${pass.name}/tensors?sites=${names.join(",")}${at === undefined ? "" : `&head=${at}`}${rows ? `&rows=${part(rows)}` : ""}`,
 );
-export const site = async (name, at, pass) => (await sites([name], at, pass))[name];
+export const site = async (name, at, pass, rows) => (await sites([name], at, pass, rows))[name];
+// The numbers of one token at some sites, by their names.
+export async function tokenAt(names, i, pass) {
+	const found = await sites(names, undefined, pass, [i, i + 1]);
+	return Object.fromEntries(Object.entries(found).map(([name, X]) => [name, X.data]));
+}
 export const reading = (what, asked = {}, pass = app.pass) => get(
 	`api/passes/${pass.name}/${what}?${new URLSearchParams(asked)}`,
 );
 export const thumbnails = () => packet(`api/passes/${app.pass.name}/thumbnails`);
 export async function weight(name, rows, columns) {
-	const part = (range) => (range ? `${range[0]}:${range[1]}` : "");
 	return (await packet(`api/weights?name=${name}&rows=${part(rows)}&columns=${part(columns)}`))[name];
 }
 export const weightRow = async (name, row) => (await weight(name, [row, row + 1])).data;
 
 // All tensors of a head, by their short names.
 export async function headTensors(one = attention(), at = head()) {
-	const [own, keys] = await Promise.all([
-		sites(["q", "scores", "weights", "heads"].map((key) => `${one.name}.${key}`), at),
-		sites(["k", "v"].map((key) => `${one.name}.${key}`), one.reads[at]),
+	const of = (keys, place) => sites(keys.map((key) => `${one.name}.${key}`), place);
+	// Scores and weights of a long text are as many numbers as one answer has.
+	const found = await Promise.all([
+		of(["q", "heads"], at), of(["scores"], at), of(["weights"], at), of(["k", "v"], one.reads[at]),
 	]);
-	return Object.fromEntries(Object.entries({ ...own, ...keys }).map(
+	return Object.fromEntries(found.flatMap(Object.entries).map(
 		([name, X]) => [name.slice(one.name.length + 1), X],
 	));
 }

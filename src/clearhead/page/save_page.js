@@ -67,8 +67,8 @@ async function fetchPositions() {
 	}
 }
 
-// Heads that were fetched one by one are inside the whole tensors too.
-const isPart = (key) => key.startsWith(`api/passes/${app.pass.name}/tensors?`) && key.includes("&head=") || /^api\/weights\?.*=\d/.test(key);
+// Heads and tokens that were fetched one by one are inside the whole tensors too.
+const isPart = (key) => key.startsWith(`api/passes/${app.pass.name}/tensors?`) && /&(head|rows)=/.test(key) || /^api\/weights\?.*=\d/.test(key);
 
 export async function savePage() {
 	announce("Saving the page");

@@ -56,6 +56,22 @@ def test_every_site_is_that_of_the_model(asker: Asker) -> None:
         assert torch.equal(found[name], X[0]), name
 
 
+def test_a_part_of_a_tensor(writes: Asker) -> None:
+    name, trace = writes.ask(TEXT)["name"], writes.model.trace(TEXT)
+
+    def part(query: str) -> torch.Tensor:
+        (found,) = unpack(writes.client.get(f"/api/passes/{name}/tensors?{query}").content).values()
+        return found
+
+    assert torch.equal(part("sites=logits&rows=1:3"), trace["logits"][0, 1:3])
+    assert torch.equal(
+        part("sites=decoder.0.self.weights&head=1&rows=2:3"), trace["decoder.0.self.weights"][0, 1, 2:3]
+    )
+    assert torch.equal(part("sites=decoder.0.self.q&rows=0:2"), trace["decoder.0.self.q"][0, :, :2])
+    said = writes.client.get(f"/api/passes/{name}/tensors?sites=logits&rows=all")
+    assert (said.status_code, said.json()) == (422, {"error": "'all' is not a range such as 0:8."})
+
+
 def test_the_captured_pass_is_the_fast_pass(asker: Asker) -> None:
     answer = asker.ask(TEXT)
     assert 0 <= answer["difference"] < 1e-4 * max(1.0, answer["largest"])

@@ -1,6 +1,6 @@
 """What a what-if changes: the prediction that moves most, and the changed model's own output beside the original's."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -10,9 +10,9 @@ from clearhead.config.decoding import DecodingConfig
 from clearhead.decoding.generate import Generator
 from clearhead.inspection.cache_comparison import compare_cache
 from clearhead.inspection.capture import intervene
-from clearhead.inspection.pass_trace import forward
 from clearhead.inspection.passes import Pass
-from clearhead.inspection.readings.predictions import Prediction, likeliest_of, logits_at
+from clearhead.inspection.readings.predictions import Prediction, likeliest_of, probabilities
+from clearhead.models.model import Model
 
 
 @dataclass(frozen=True)
@@ -31,26 +31,36 @@ def change_of(captured: Pass, ablated: Sequence[str]) -> Change | None:
     """How the pass of a changed model differs from the original's on the same tokens; None without a head."""
     if captured.module.config.head == "none":
         return None
-    original, changed = forward(captured.inspector.bundle.module, captured.ids), captured.trace["logits"]
-    count = 1 if changed.ndim == 2 else changed.shape[1]
-    moved = [divergence(logits_at(original, i), logits_at(changed, i)) for i in range(count)]
-    position = max(range(count), key=moved.__getitem__)
-    before, after = (likeliest(captured, logits_at(Z, position)) for Z in (original, changed))
+    trace, module = captured.trace, captured.inspector.bundle.module
+    result = trace.run(module)
+    if result.ndim == 2:  # classes
+        position, rows = 0, (result[0], trace.row(0))
+    else:
+        position, *rows = max(moved_tokens(captured, module, result), key=lambda one: divergence(*one[1:]))
+    before, after = (likeliest(captured, z) for z in rows)
     if not captured.inspector.translates:
         return Change(position, before, after)
     own = captured.inspector.translate(captured.text)
     return Change(position, before, after, own, changed_translation(captured, ablated))
 
 
+def moved_tokens(captured: Pass, module: Model, result: Tensor) -> Iterator[tuple[int, Tensor, Tensor]]:
+    """Each position with its logits in the original and in the changed model."""
+    trace = captured.trace
+    for part in trace.logit_parts():
+        before, after = trace.logits_of(module, result, part)[0], trace.logits(part)[0]
+        yield from ((part.start + i, before[i], after[i]) for i in range(len(before)))
+
+
 def divergence(before: Tensor, after: Tensor) -> float:
     """KL(before, after) of two rows of logits, in nats."""
-    P, Q = torch.log_softmax(before, -1), torch.log_softmax(after, -1)
+    P, Q = torch.log_softmax(before.double(), -1), torch.log_softmax(after.double(), -1)
     return float((P.exp() * (P - Q)).sum())
 
 
 def likeliest(captured: Pass, z: Tensor) -> Prediction:
     """The likeliest token or class of a row of logits."""
-    return max(likeliest_of(captured, torch.softmax(z, -1), 1), key=lambda one: one.p)
+    return max(likeliest_of(captured, probabilities(z), 1), key=lambda one: one.p)
 
 
 def changed_translation(captured: Pass, ablated: Sequence[str]) -> str:

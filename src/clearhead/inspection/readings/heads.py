@@ -1,6 +1,6 @@
 """Every head of a pass: where it looks, a thumbnail of its weights, and what changes when it is muted (N16, N19)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -64,61 +64,82 @@ def heads_of(captured: Pass) -> Iterator[tuple[str, int, int]]:
 
 def head_statistics(captured: Pass) -> list[HeadStatistics]:
     """The statistics of every head."""
-    return [statistics_of(captured, *head) for head in heads_of(captured)]
+    config = captured.module.config
+    names = [name for name in config.attentions() if config.heads(name)]  # pruning leaves some without
+    return [one for name in names for one in statistics_of(captured, name, config.heads(name))]
 
 
-def statistics_of(captured: Pass, attention: str, head: int, place: int) -> HeadStatistics:
-    """The statistics of one head."""
-    A = captured.trace[f"{attention}.weights"][0, place].double()  # (n, m)
-    n, m = A.shape
-    gap = (torch.arange(n)[:, None] - torch.arange(m)).abs()
-    is_self = attention.endswith("self")
-    return HeadStatistics(
-        attention,
-        head,
-        place,
-        entropy=float(torch.special.entr(A).sum(-1).mean()),
-        distance=float((A * gap).sum(-1).mean()) if is_self else None,
-        first=float(A[:, 0].mean()),
-        previous=float(A.diagonal(-1).sum() / max(1, n - 1)) if is_self else None,
-        largest=float(A.amax(-1).mean()),
-    )
+def statistics_of(captured: Pass, attention: str, heads: Sequence[int]) -> list[HeadStatistics]:
+    """The statistics of the heads of a sublayer, from sums over its queries."""
+    sums, n, is_self = torch.zeros(len(heads), 5, dtype=torch.double), 0, attention.endswith("self")
+    for rows, _, weights in captured.trace.attention_parts(attention):
+        at, n = torch.arange(rows.start, rows.stop)[:, None], rows.stop
+        gap = (at - torch.arange(weights.shape[-1])).double()
+        for place in range(len(heads)):
+            A = weights[place].double()  # (n, m)
+            before = A[gap == 1].sum() if is_self else A.new_zeros(())
+            found = (
+                torch.special.entr(A).sum(),
+                (A * gap.abs()).sum(),
+                A[:, 0].sum(),
+                before,
+                A.amax(-1).sum(),
+            )
+            sums[place] += torch.stack(found)
+    return [
+        HeadStatistics(
+            attention,
+            head,
+            place,
+            entropy=float(entropy / n),
+            distance=float(distance / n) if is_self else None,
+            first=float(first / n),
+            previous=float(previous / max(1, n - 1)) if is_self else None,
+            largest=float(largest / n),
+        )
+        for place, (head, (entropy, distance, first, previous, largest)) in enumerate(
+            zip(heads, sums, strict=True)
+        )
+    ]
 
 
 def strongest_pairs(captured: Pass, attention: str) -> list[StrongestPair]:
     """Of every head of a sublayer the pair to look at first: of two long words the one with the largest weight."""
-    found = [
-        StrongestPair(name, head, *strongest_pair(captured, name, place))
-        for name, head, place in heads_of(captured)
-        if name == attention
-    ]
-    names = captured.module.config.attentions()
-    if attention not in names:
-        raise InputError(f"{attention} is not an attention of this model. {suggest(attention, names)}")
-    return found
+    config = captured.module.config
+    if attention not in config.attentions():
+        raise InputError(
+            f"{attention} is not an attention of this model. {suggest(attention, config.attentions())}"
+        )
+    if not (heads := config.heads(attention)):  # pruned
+        return []
+    best: list[tuple[int, tuple[int, int, float]]] = [(-1, (0, 0, -1.0))] * len(heads)
+    for rows, _, weights in captured.trace.attention_parts(attention):
+        least, pairs = pairs_of_words(captured, attention, rows)
+        for place, A in enumerate(torch.where(pairs, weights, -1.0) if least >= 0 else weights):
+            i, j = divmod(int(A.argmax()), A.shape[1])
+            found = least, (rows.start + i, j, float(A[i, j]))
+            # Longer words come first, then the larger weight.
+            best[place] = max(best[place], found, key=lambda one: (one[0], one[1][2]))
+    return [StrongestPair(attention, head, *pair) for head, (_, pair) in zip(heads, best, strict=True)]
 
 
-def strongest_pair(captured: Pass, attention: str, place: int) -> tuple[int, int, float]:
-    """Query, key and weight of the strongest pair of different words; of any two tokens where there are none."""
-    A = captured.trace[f"{attention}.weights"][0, place]  # (n, m)
-    stack = attention.split(".")[0]
-    is_self = attention.endswith("self")
-    queries, keys = (
-        letters_of(captured.tokens[stack]),
-        letters_of(captured.tokens[stack if is_self else "encoder"]),
-    )
-    visible = torch.ones_like(A, dtype=torch.bool)
+def pairs_of_words(captured: Pass, attention: str, rows: slice) -> tuple[int, Tensor]:
+    """The pairs of different words that some queries can see, of the longest there are: letters, and (n, m).
+
+    The letters are negative if they see no other word.
+    """
+    stack, is_self = attention.split(".")[0], attention.endswith("self")
+    queries = letters_of(captured.tokens[stack])[rows]
+    keys = letters_of(captured.tokens[stack if is_self else "encoder"])
+    gap = torch.arange(rows.start, rows.stop)[:, None] - torch.arange(len(keys))
+    visible = torch.ones_like(gap, dtype=torch.bool)
     if is_self:
-        visible = ~torch.eye(len(A), dtype=torch.bool)
-    if is_self and stack_of(captured, stack).causal:
-        visible = visible.tril()
+        visible = gap > 0 if stack_of(captured, stack).causal else gap != 0
     for least in range(CONTENT_LETTERS, -1, -1):
         pairs = visible & (queries >= least)[:, None] & (keys >= least)
         if bool(pairs.any()):
-            A = torch.where(pairs, A, -1.0)
-            break
-    i, j = divmod(int(A.argmax()), A.shape[1])
-    return i, j, float(A[i, j])
+            return least, pairs
+    return -1, visible
 
 
 def letters_of(tokens: list[TextToken]) -> Tensor:
@@ -130,11 +151,15 @@ def thumbnails(captured: Pass) -> dict[str, Tensor]:
     """A thumbnail of each head, by sublayer (h, rows, columns): the largest weight of every field."""
     pictures = {}
     for name in captured.module.config.attentions():
-        A = captured.trace[f"{name}.weights"]
-        if not A.shape[1]:  # pruned
+        if not captured.module.config.heads(name):  # pruned
             continue
-        size = (min(THUMBNAIL, A.shape[2]), min(THUMBNAIL, A.shape[3]))
-        pictures[name] = F.adaptive_max_pool2d(A, size)[0]
+        # Columns first, so that the rows of all parts can be pooled together: the largest of the largest.
+        parts = [
+            F.adaptive_max_pool2d(A, (A.shape[1], min(THUMBNAIL, A.shape[2])))
+            for _, _, A in captured.trace.attention_parts(name)
+        ]
+        X = torch.cat(parts, 1)
+        pictures[name] = F.adaptive_max_pool2d(X, (min(THUMBNAIL, X.shape[1]), X.shape[2]))
     return pictures
 
 
@@ -143,10 +168,10 @@ def mute_effects(captured: Pass, position: int) -> list[MuteEffect]:
     check_position(captured, captured.top, position)
     if captured.module.config.head == "none":
         raise InputError("This model has no head, so it predicts nothing that muting could change.")
-    before = probabilities(captured.trace["logits"], position)
+    before = probabilities(captured.trace.row(position))
     best, effects = int(before.argmax()), []
     for attention, head, place in heads_of(captured):
-        after = probabilities(captured.rerun(zero(f"{attention}.{head}")), position)
+        after = probabilities(captured.rerun(zero(f"{attention}.{head}"), position=position))
         moved = float((torch.special.xlogy(before, before) - torch.special.xlogy(before, after)).sum())
         effects.append(MuteEffect(attention, head, place, moved, float(after[best] - before[best])))
     return effects

@@ -35,7 +35,7 @@ def leave_one_out(captured: Pass) -> LeaveOneOut:
         if kept:
             P = probabilities(captured.rerun(ids={stack: kept}))
             rows.append(WithoutWord(word, sorted(places), P.tolist()))
-    whole = probabilities(captured.trace["logits"]).tolist()
+    whole = probabilities(captured.trace.row(-1)).tolist()
     return LeaveOneOut(captured.inspector.reader.labels, whole, rows)
 
 

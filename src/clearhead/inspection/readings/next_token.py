@@ -52,7 +52,7 @@ def explain_choice(captured: Pass, position: int, settings: DecodingConfig, step
     if captured.module.config.head != "language":
         raise InputError("This model predicts no tokens: it has no language head.")
     check_position(captured, captured.top, position)
-    Z = captured.trace["logits"][:, position].float()  # (1, vocabulary)
+    Z = captured.trace.row(position)[None].float()  # (1, vocabulary)
     P = torch.softmax(Z, -1)
     temperature = settings.temperature or 0.0
     heated = torch.softmax((Z - Z.amax(-1, keepdim=True)) / temperature, -1) if temperature else P

@@ -39,14 +39,9 @@ class TextLoss:
     mean: float | None  # None if nothing follows
 
 
-def probabilities(logits: Tensor, position: int = -1) -> Tensor:
-    """The probabilities that a pass ends with: of classes, or of the token after a position."""
-    return torch.softmax(logits_at(logits, position), -1)
-
-
-def logits_at(logits: Tensor, position: int) -> Tensor:
-    """The logits of classes (1, classes), or those after a position (1, n, vocabulary): one row, in double."""
-    return (logits[0] if logits.ndim == 2 else logits[0, position]).double()
+def probabilities(z: Tensor) -> Tensor:
+    """The probabilities of a row of logits, in double."""
+    return torch.softmax(z.double(), -1)
 
 
 def check_position(captured: Pass, stack: str, position: int) -> None:
@@ -61,15 +56,15 @@ def predictions(captured: Pass, position: int = -1) -> list[Prediction]:
     if captured.module.config.head == "none":
         return []
     check_position(captured, captured.top, position)
-    return likeliest_of(captured, probabilities(captured.trace["logits"], position), 10)
+    return likeliest_of(captured, probabilities(captured.trace.row(position)), 10)
 
 
 def calibrated_predictions(captured: Pass) -> list[Prediction]:
     """Every class with its calibrated probability, as `classify` gives it; nothing without classes."""
     if captured.module.config.head != "classifier":
         return []
-    Z = logits_at(captured.trace["logits"], -1)
-    return likeliest_of(captured, torch.softmax(Z / captured.inspector.reader.temperature, -1), len(Z))
+    z = captured.trace.row(-1).double()
+    return likeliest_of(captured, probabilities(z / captured.inspector.reader.temperature), len(z))
 
 
 def text_loss(captured: Pass) -> TextLoss:
@@ -82,9 +77,11 @@ def text_loss(captured: Pass) -> TextLoss:
     if module.translates:
         after += [(id, tokenizer.piece(id)) for id in captured.inspector.generator.frame.after[:1]]
     rows = []
-    for position, (id, text) in enumerate(after):
-        log_p = float(torch.log_softmax(logits_at(captured.trace["logits"], position), -1)[id])
-        rows.append(TokenLoss(position, id, text, exp(log_p), -log_p))
+    for part in captured.trace.logit_parts():
+        Z = captured.trace.logits(part)[0]
+        for position, (id, text) in enumerate(after[part], part.start):
+            log_p = float(torch.log_softmax(Z[position - part.start].double(), -1)[id])
+            rows.append(TokenLoss(position, id, text, exp(log_p), -log_p))
     return TextLoss(rows, sum(row.loss for row in rows) / len(rows) if rows else None)
 
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from clearhead.inspection.passes import Pass
-from clearhead.inspection.readings.predictions import Prediction, check_position, likeliest_of, logits_at
+from clearhead.inspection.readings.predictions import Prediction, check_position, likeliest_of, probabilities
 from clearhead.inspection.readings.tensors import block_of, stack_of, stream_before, sublayers_of
 
 LENS_TOKENS = 5  # predictions at each site
@@ -75,12 +75,12 @@ def logit_lens(captured: Pass, position: int) -> list[LensReading]:
     module, top = captured.module, captured.top
     stack = stack_of(captured, top)
     check_position(captured, top, position)
-    readings, place = [], position
+    readings = []
     for site in stream_sites(captured, top) if module.config.head != "none" else []:
         X = stack.norm(captured.trace[site])
         if module.config.head == "language":  # one row of logits, not one for each token
-            X, place = X[:, [position]], 0
-        Z = logits_at(module.head(X), place)
-        best = likeliest_of(captured, torch.softmax(Z, -1), LENS_TOKENS)
-        readings.append(LensReading(site, best, float(torch.logsumexp(Z, -1))))
+            X = X[:, [position]]
+        z = module.head(X).flatten().double()
+        best = likeliest_of(captured, probabilities(z), LENS_TOKENS)
+        readings.append(LensReading(site, best, float(torch.logsumexp(z, -1))))
     return readings

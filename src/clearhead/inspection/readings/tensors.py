@@ -11,32 +11,41 @@ from clearhead.models.stack import Stack
 from clearhead.models.transformer.stack import TransformerStack
 
 
-def tensor(captured: Pass, name: str, head: str | None = None) -> Tensor:
-    """What a site held, without the batch: of all heads, of one by its place, or their mean.
+def tensor(captured: Pass, name: str, head: str | None = None, rows: slice | None = None) -> Tensor:
+    """What a site held, without the batch: of all heads, of one by its place, or their mean; of some tokens, or of all.
 
     `….x` is what a sublayer was given, and `….bias` what positions added to its scores.
     """
-    place, _, key = name.rpartition(".")
+    trace, (place, _, key) = captured.trace, name.rpartition(".")
+    rows = rows or slice(None)
+    if name in trace and trace.is_apart(name):
+        if name == "logits" and rows != slice(None):
+            return trace.logits(rows)[0]
+        if name != "logits" and head is not None:
+            return trace.head(name, place_of(head, name, trace.sizes[name][0]))[rows]
     if key == "x":
         X = sublayer_input(captured, place)
     elif key == "bias":
         X = position_bias(captured, place)
-    elif name in captured.trace:
-        X = captured.trace[name][0]
+    elif name in trace:
+        X = trace[name][0]
     else:
-        raise InputError(f"{name} is not a tensor of this pass. {suggest(name, captured.trace.sizes)}")
-    return X if head is None else head_of(X, name, head)
+        raise InputError(f"{name} is not a tensor of this pass. {suggest(name, trace.sizes)}")
+    if head is not None:
+        at = place_of(head, name, tuple(X.shape))
+        X = X.mean(0) if at is None else X[at]
+    return X[..., rows, :] if X.ndim > 1 else X
 
 
-def head_of(X: Tensor, name: str, head: str) -> Tensor:
-    """One head of a tensor (h, n, m) by its place, or the mean over heads."""
-    if X.ndim != 3:
+def place_of(head: str, name: str, shape: tuple[int, ...]) -> int | None:
+    """The place of a head in a tensor (h, n, m); None for the mean over heads."""
+    if len(shape) != 3:
         raise InputError(f"{name} has no heads, so `head` cannot be chosen.")
     if head == "mean":
-        return X.mean(0)
-    if not head.isdecimal() or int(head) >= len(X):
-        raise InputError(f"{name} has {len(X)} heads, so there is no head at place {head}.")
-    return X[int(head)]
+        return None
+    if not head.isdecimal() or int(head) >= shape[0]:
+        raise InputError(f"{name} has {shape[0]} heads, so there is no head at place {head}.")
+    return int(head)
 
 
 def stack_of(captured: Pass, name: str) -> Stack:

@@ -2,7 +2,7 @@
 // A cell may name another pass at its end: "p:5:17:base", "p:5:17:step3", "p:0:2:word4" (see `passOf`).
 
 import { count, note, num, percent, visible } from "../parts/dom.js";
-import { app, choice, passOf, reading, rule, site, stackOf, temperatureOf, tokens, topStack, weight, weightRow } from "../app.js";
+import { app, choice, passOf, reading, rule, site, stackOf, temperatureOf, tokenAt, tokens, topStack, weight, weightRow } from "../app.js";
 import { at, dot, listing, rowOf, shown, terms, total } from "./terms.js";
 import { gelu, normed } from "./stream.js";
 
@@ -17,8 +17,7 @@ export async function named(i, pass = app.pass) {
 	return (id) => (known.has(id) ? `${visible(known.get(id))} (${id})` : `token ${id}`);
 }
 async function logits(i, pass = app.pass) {
-	const Z = await site("logits", undefined, pass);
-	return Z.shape.length === 1 ? Z.data : rowOf(Z, i);
+	return (await tokenAt(["logits"], i, pass)).logits;
 }
 
 // exp((z − max) / T), over those that are kept, and their sum.

@@ -1,7 +1,7 @@
 // Where the numbers of the stream come from: embeddings, norms, what sublayers read and add, hidden units.
 
 import { h, note, num } from "../parts/dom.js";
-import { app, attention, reading, site, sites, stackOf, tokens, weight, weightRow } from "../app.js";
+import { app, attention, reading, site, sites, stackOf, tokenAt, tokens, weight, weightRow } from "../app.js";
 import { at, dot, equals, listing, norm, rowOf, shown, terms, total } from "./terms.js";
 
 const before = (place) => {
@@ -75,7 +75,7 @@ export async function stream(i, c, where) {
 	}
 	const after = placement === "both" ? await normed(F, i, stack, name.replace("norm", "norm_after")) : null;
 	const names = streamSites(stack).slice(0, streamSites(stack).findIndex(([one]) => one === where) + 1);
-	const values = Object.values(await sites(names.map(([one]) => one))).map((S) => at(S, i, c));
+	const values = Object.values(await tokenAt(names.map(([one]) => one), i)).map((s) => s[c]);
 	return {
 		title, captured, again: was[0] + (after ? after.y[c] : plus[0]),
 		formula: after ? "s = s_{before} + norm ( F )" : "s = s_{before} + F",

@@ -6,7 +6,7 @@ import { scaleFor } from "../parts/colour.js";
 import { strip } from "../parts/matrix.js";
 import { panel } from "../parts/panel.js";
 import { pythonPass, pythonSite, quote } from "../parts/python.js";
-import { app, attention, chosenStack, place, reading, site, sites, stackOf, topStack } from "../app.js";
+import { app, attention, chosenStack, place, reading, stackOf, tokenAt, topStack } from "../app.js";
 import { picker, placeChooser, stackPicker } from "../parts/controls.js";
 import { streamSites } from "../derivations/stream.js";
 import { select, state } from "../state.js";
@@ -20,18 +20,18 @@ export async function draw() {
 	const block = attention().stack === stack ? attention().block : 0, where = `${stack}.${block}.ffn`;
 	const [rows, lens, hidden] = await Promise.all([
 		reading("stream", { stack, position: i }), isTop ? reading("lens", { position: i }) : [],
-		part.blocks ? site(`${where}.hidden`) : null,
+		part.blocks ? tokenAt([`${where}.hidden`], i) : null,
 	]);
 	return [
 		placeChooser(stack, i, stackPicker(stack)), await stripsPanel(stack, i), streamPanel(rows, stack, i, part),
-		lens.length ? lensPanel(lens, i) : noLens(isTop), hidden ? unitsPanel(hidden, where, stack, i, part) : null,
+		lens.length ? lensPanel(lens, i) : noLens(isTop), hidden ? unitsPanel(hidden[`${where}.hidden`], where, stack, i, part) : null,
 	];
 }
 
 // The stream itself, from the embedding to the top: a strip after every sublayer, in one colour scale.
 async function stripsPanel(stack, i) {
-	const names = streamSites(stack), found = await sites(names.map(([where]) => where)), d = stackOf(stack).d;
-	const rows = names.map(([where, label]) => [where, label, Array.from(found[where].data.subarray(i * d, (i + 1) * d))]);
+	const names = streamSites(stack), found = await tokenAt(names.map(([where]) => where), i), d = stackOf(stack).d;
+	const rows = names.map(([where, label]) => [where, label, Array.from(found[where])]);
 	const scale = scaleFor(rows.flatMap(([, , x]) => x), "signed"), [, at, c, on] = state().cell.split(":");
 	return panel({
 		title: `The stream of ${spell(app.pass.tokens[stack][i])}, sublayer by sublayer`, key: "strips",
@@ -112,8 +112,8 @@ const noLens = (isTop) => panel({
 		: "The head reads the decoder. Choose the decoder to see what it would predict after every sublayer."),
 });
 
-function unitsPanel(hidden, where, stack, i, part) {
-	const d = hidden.shape[1], values = hidden.data.subarray(i * d, (i + 1) * d);
+function unitsPanel(values, where, stack, i, part) {
+	const d = values.length;
 	const order = [...values.keys()].sort((a, b) => Math.abs(values[b]) - Math.abs(values[a])).slice(0, 16);
 	const most = Math.abs(values[order[0]]) || 1, quiet = values.filter((value) => Math.abs(value) < 1e-3).length;
 	const line = (c) => cells([

@@ -3,7 +3,7 @@
     GET  /                                   the page, and page/… its files
     GET  api/model                           the structure of the model
     POST api/passes                          runs the model on a text: tokens, sites, predictions, and a name
-    GET  api/passes/NAME/tensors?sites=a,b   numbers, as a packet (see `packets`), of one head where asked for
+    GET  api/passes/NAME/tensors?sites=a,b   numbers, as a packet (see `packets`); &head=2&rows=5:8 a part
     GET  api/passes/NAME/thumbnails          small pictures of all heads, as a packet
     GET  api/passes/NAME/WHAT                what is read off the pass (see `service.READINGS`)
     GET  api/weights?name=…&rows=a:b         a part of a weight, as a packet

@@ -8,7 +8,7 @@ from clearhead.config.decoding import DecodingConfig
 from clearhead.config.settings import Settings
 
 MOST_CHARACTERS = 20_000  # of a text
-MOST_TOKENS = 1024  # of a sequence: attention weights grow with its square
+MOST_TOKENS = 4096  # of a sequence: attention weights grow with its square, also those of one head
 MOST_BYTES = 256 * 1024  # of a request
 
 

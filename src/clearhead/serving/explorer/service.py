@@ -4,6 +4,7 @@ One pass runs at a time. The numbers come from `inspection`: this is where they 
 """
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
 from typing import Any, TypeVar, cast
@@ -73,7 +74,7 @@ class ExplorerService:
             "own_target": captured.own_target,
             "difference": captured.difference.size,
             "furthest": asdict(captured.difference),
-            "largest": max(map(abs, map(float, trace["logits"].aminmax()))) if "logits" in trace else None,
+            "largest": captured.largest,
             "seconds": captured.seconds,
             "bytes": captured.bytes,
             "norms": stream.stream_norms(captured),
@@ -88,9 +89,14 @@ class ExplorerService:
         }
 
     def tensors(self, captured: Pass, query: Query) -> bytes:
-        """Sites by name, of one head where asked for."""
+        """Sites by name, of one head and of some tokens where asked for."""
         names = [name for name in query.get("sites", "").split(",") if name]
-        return packet({name: tensors.tensor(captured, name, query.get("head")) for name in names})
+        head, rows = query.get("head"), span(query.get("rows"))
+        shapes = [captured.trace.sizes[name][0] for name in names if name in captured.trace]
+        check_count(
+            sum(count_of(shape, head is not None, rows) for shape in shapes)
+        )  # before they are computed
+        return packet({name: tensors.tensor(captured, name, head, rows) for name in names})
 
     def weights(self, query: Query) -> bytes:
         """Some rows and columns of a weight."""
@@ -151,12 +157,25 @@ def unknown_words(captured: Pass) -> list[dict[str, Any]]:
 
 def packet(found: dict[str, torch.Tensor]) -> bytes:
     """Numbers for the page, rejected where there are too many at once."""
-    count = sum(X.numel() for X in found.values())
+    check_count(sum(X.numel() for X in found.values()))
+    return pack(found)
+
+
+def check_count(count: int) -> None:
+    """Rejects more numbers than one answer has."""
     if count > MOST_NUMBERS:
         raise InputError(
-            f"These are {count} numbers, but one answer has at most {MOST_NUMBERS}.\nAsk for fewer sites."
+            f"These are {count} numbers, but one answer has at most {MOST_NUMBERS}.\n"
+            "Ask for fewer sites, for one head, or for some rows."
         )
-    return pack(found)
+
+
+def count_of(shape: tuple[int, ...], is_one_head: bool, rows: slice) -> int:
+    """How many numbers of a tensor are asked for."""
+    sizes = list(shape[1:] if is_one_head else shape)
+    if len(sizes) > 1:
+        sizes[-2] = len(range(*rows.indices(sizes[-2])))
+    return math.prod(sizes)
 
 
 def span(text: str | None) -> slice:
