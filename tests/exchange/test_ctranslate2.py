@@ -13,10 +13,12 @@ from tokenizers import models, pre_tokenizers, processors
 import clearhead
 from clearhead import model_folder
 from clearhead.config.tokenizer import TokenizerConfig
+from clearhead.errors import ConfigError, ModelFolderError
 from clearhead.exchange.exporting import export_model
 from clearhead.exchange.families.accepted_by import accepted_by
 from clearhead.exchange.importing import import_model
 from clearhead.model_folder import Bundle
+from clearhead.models.model import Model
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 from tests.exchange.test_exporting import HERE, made_here, randomised
 from tests.exchange.tiny import marian, random
@@ -78,11 +80,47 @@ def test_an_imported_marian_translates_the_same(tmp_path: Path) -> None:
     assert_same_translations(tmp_path / "ours", tmp_path / "theirs")
 
 
-def test_a_marian_that_starts_from_a_token_is_not_promised(tmp_path: Path) -> None:
-    tokenizer = Tokenizer.train(SENTENCES, TokenizerConfig(kind="word", vocabulary=300))
-    model = randomised(made_here(HERE["the transformer of 2017"][2] | {"vocabulary": tokenizer.size}))
-    model_folder.save(tmp_path / "ours", Bundle(model, tokenizer))
-    made = export_model(tmp_path / "ours", tmp_path / "theirs")
-    assert accepted_by(made, transformer(model.config))["CTranslate2"].startswith(
-        "no, its marian starts from a zero vector"
+def marian_made_here(folder: Path, kind: Any = "word", **changes: Any) -> Model:
+    tokenizer = Tokenizer.train(SENTENCES, TokenizerConfig(kind=kind, vocabulary=300))
+    settings = HERE["the transformer of 2017"][2] | {"vocabulary": tokenizer.size} | changes
+    model = randomised(made_here(settings))
+    model_folder.save(folder, Bundle(model, tokenizer))
+    return model
+
+
+@pytest.mark.parametrize("kind", ["bpe", "word"])
+def test_a_marian_made_here_translates_the_same(kind: Any, tmp_path: Path) -> None:
+    """Its begin token is in the positions, so that it starts from a zero vector too."""
+    model = marian_made_here(tmp_path / "ours", kind)
+    made = export_model(tmp_path / "ours", tmp_path / "theirs", for_ctranslate2=True)
+    assert accepted_by(made, transformer(model.config))["CTranslate2"] == "yes, by ct2-transformers-converter"
+    assert_same_translations(tmp_path / "ours", tmp_path / "theirs")
+    tokenizer = hf.AutoTokenizer.from_pretrained(tmp_path / "theirs")
+    theirs, ours = (
+        hf.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "theirs"),
+        clearhead.load(tmp_path / "ours"),
     )
+    for text in SENTENCES[:5]:
+        found = theirs.generate(**tokenizer(text, return_tensors="pt"), max_new_tokens=12, num_beams=1)
+        expected = ours.translate(text, beam=1, max_tokens=12)
+        assert tokenizer.decode(found[0], skip_special_tokens=True) == expected
+    with pytest.raises(ModelFolderError, match="exported for CTranslate2"):
+        import_model(tmp_path / "theirs", tmp_path / "again")
+
+
+def test_a_marian_that_starts_from_a_token_is_not_promised(tmp_path: Path) -> None:
+    model = marian_made_here(tmp_path / "ours")
+    made = export_model(tmp_path / "ours", tmp_path / "theirs")
+    assert accepted_by(made, transformer(model.config))["CTranslate2"] == (
+        "no, its marian starts from a zero vector in place of the begin token; export with --for ctranslate2"
+    )
+
+
+def test_only_translators_with_one_vocabulary_can_start_from_zero(tmp_path: Path) -> None:
+    marian_made_here(tmp_path / "apart", shared=False, tied=False)
+    with pytest.raises(ConfigError, match=r"model\.shared and model\.tied must be true"):
+        export_model(tmp_path / "apart", tmp_path / "theirs", for_ctranslate2=True)
+    model_folder.save(tmp_path / "writes", Bundle(randomised(made_here({"vocabulary": 50}))))
+    with pytest.raises(ConfigError, match="--for ctranslate2 applies to translators"):
+        export_model(tmp_path / "writes", tmp_path / "theirs", for_ctranslate2=True)
+    assert not (tmp_path / "theirs").exists()

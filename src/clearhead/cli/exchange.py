@@ -109,21 +109,32 @@ def export(
     pad: Annotated[
         bool, typer.Option("--pad", help="Export a pruned model at its former size, padded with zeros.")
     ] = False,
+    reader: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            help="Of a translator: ctranslate2, whose converter lets a marian start from a zero vector.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Convert a model into a folder that transformers loads, or a .gguf file for llama.cpp."""
     load_pytorch(f"Exporting {model}")
+    if reader not in (None, "ctranslate2"):
+        raise ConfigError(f"--for {reader} is unknown. {suggest(str(reader), ['ctranslate2'])}")
     if not pad:
-        return export_as_it_is(model, out, number_type, json)
+        return export_as_it_is(model, out, number_type, reader, json)
     from clearhead.exchange.padding import padded_folder
 
     with padded_folder(model) as whole:
-        return export_as_it_is(whole, out, number_type, json)
+        return export_as_it_is(whole, out, number_type, reader, json)
 
 
-def export_as_it_is(model: Path, out: Path, number_type: str | None, json: bool) -> None:
+def export_as_it_is(model: Path, out: Path, number_type: str | None, reader: str | None, json: bool) -> None:
     """Writes a folder or a file, and says what it contains."""
     if out.suffix == ".gguf":
+        if reader is not None:
+            raise ConfigError(f"--for {reader} applies to folders only.\nName the output without .gguf.")
         return export_to_gguf(model, out, number_type, json)
     if number_type is not None:
         raise ConfigError(f"--type {number_type} applies to .gguf files only.\nName the output {out}.gguf.")
@@ -131,7 +142,7 @@ def export_as_it_is(model: Path, out: Path, number_type: str | None, json: bool)
     from clearhead.exchange.families.accepted_by import accepted_by
     from clearhead.model_folder import find
 
-    made = export_model(model, out)
+    made = export_model(model, out, reader is not None)
     servers = accepted_by(made, exportable_config(find(model)))
     if json:
         facts = {"family": made.family, "architecture": made.config["architectures"][0]}

@@ -5,6 +5,7 @@ to file, one tensor at a time.
 """
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ from clearhead.exchange.families.sentence_transformers import pooling_files
 from clearhead.exchange.hf_folder import CONFIG, check_free, write_json
 from clearhead.exchange.tokenizers.read import TARGET
 from clearhead.exchange.tokenizers.write import special_token_ids, unsuitable_families, write_tokenizer
-from clearhead.exchange.weights.export_weights import export_weights, scaled
+from clearhead.exchange.weights.export_weights import Change, export_weights, scaled
 from clearhead.exchange.weights.read import StoredTensor, read_safetensors
+from clearhead.exchange.weights.zero_start import check_zero_start, starting_from_zero
 from clearhead.model_folder import (
     CALIBRATION,
     CARD,
@@ -43,16 +45,25 @@ from clearhead.storage import atomic_folder
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 
-def export_model(folder: str | Path, out: str | Path) -> Representation:
-    """Writes the folder `out` for `transformers`; returns the family and what had to be added."""
+def export_model(folder: str | Path, out: str | Path, for_ctranslate2: bool = False) -> Representation:
+    """Writes the folder `out` for `transformers`; returns the family and what had to be added.
+
+    `for_ctranslate2` lets a Marian start from a zero vector, as its converter expects (see `zero_start`).
+    """
     folder, out = find(Path(folder)), Path(out)
     check_free(out)
     config = exportable_config(folder)
     target, source = (load_tokenizer(folder / name) for name in (TOKENIZER, SOURCE_TOKENIZER))
     made = choose_family(config, without=unsuitable_families(source or target))
-    weights = checked_weights(folder, config)
+    model, weights = empty(made.target), checked_weights(folder, config)
     check_padding(made, source or target)
-    settings = special_token_ids(config, target) | made.config | label_settings(folder, config)
+    special = special_token_ids(config, target)
+    change: Change | None = None
+    if for_ctranslate2 and needs_zero_start(made, special):
+        check_zero_start(config)
+        change = partial(starting_from_zero, config=made.target, begin=special["decoder_start_token_id"])
+        made, special = with_zero_start(made, special)
+    settings = special | made.config | label_settings(folder, config)
     settings["dtype"] = str(next(iter(weights.values())).dtype).removeprefix("torch.")
     calibration = read_calibration(folder / CALIBRATION)
     fill = scaled(
@@ -61,14 +72,34 @@ def export_model(folder: str | Path, out: str | Path) -> Representation:
     names = FAMILIES[made.family].weight_names
     with atomic_folder(out) as place:
         write_json(place / CONFIG, settings)
-        export_weights(place / WEIGHTS, empty(made.target), names, weights, fill)
+        export_weights(place / WEIGHTS, model, names, weights, fill, change)
         write_pooling_and_card(place, folder, config)
         if target is not None:
-            write_json(place / "generation_config.json", special_token_ids(config, target))
+            write_json(place / "generation_config.json", special)
             write_tokenizer(place, source or target, config)
             if source is not None:
                 write_tokenizer(place / TARGET, target, config)
     return replace(made, config=settings)
+
+
+def needs_zero_start(made: Representation, special: dict[str, Any]) -> bool:
+    """Whether CTranslate2 would start a translator otherwise than it was trained."""
+    if made.target.shape != "encoder-decoder":
+        raise ConfigError(
+            f"--for ctranslate2 applies to translators, and this model has shape = {made.target.shape!r}.\n"
+            "Export it without --for."
+        )
+    start, padding = special["decoder_start_token_id"], special["pad_token_id"]
+    return made.family == "marian" and not start == padding == made.target.vocabulary - 1
+
+
+def with_zero_start(made: Representation, special: dict[str, Any]) -> tuple[Representation, dict[str, Any]]:
+    """A Marian with one more token, from which its decoder starts, and with which texts are padded."""
+    last = made.target.vocabulary
+    sizes = {"vocab_size": last + 1, "decoder_vocab_size": last + 1}
+    ids = {"decoder_start_token_id": last, "pad_token_id": last, "bad_words_ids": [[last]]}
+    target = made.target.replace(vocabulary=last + 1)
+    return replace(made, target=target, config=made.config | sizes), special | ids
 
 
 def exportable_config(folder: Path) -> ModelConfig:

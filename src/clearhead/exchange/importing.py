@@ -22,6 +22,7 @@ from clearhead.exchange.spelling import describe_unknown_words
 from clearhead.exchange.tokenizers.read import Pair, read_tokenizers
 from clearhead.exchange.weights.import_weights import import_weights
 from clearhead.exchange.weights.read import StoredTensor, read_weights
+from clearhead.exchange.weights.zero_start import check_positions
 from clearhead.model_folder import (
     Bundle,
     is_labels,
@@ -122,6 +123,8 @@ def read_folder(
     config, head, notes = complete_config(config, weights, head)
     ours = config_from(config, head, weights)
     check_problem_type(config, ours)
+    if config["model_type"] == "marian":
+        check_positions(weights, ours)
     if ours.head == "none":
         ours = ours.replace(**read_pooling(folder))
     tokenizers = read_tokenizers(folder, config, ours)

@@ -62,7 +62,7 @@ def accepted_by_ctranslate2(made: Representation) -> str:
     """Whether its converter reads a translator."""
     start, padding = (made.config.get(f"{key}_token_id") for key in ("decoder_start", "pad"))
     if made.family == "marian" and not start == padding == made.target.vocabulary - 1:
-        return "no, its marian starts from a zero vector in place of the begin token; a t5 does not"
+        return "no, its marian starts from a zero vector in place of the begin token; export with --for ctranslate2"
     return "yes, by ct2-transformers-converter"
 
 

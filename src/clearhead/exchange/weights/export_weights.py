@@ -28,14 +28,24 @@ class Filling:
     arrange: Callable[[Tensor, torch.Size], Tensor] | None = None  # our tensor, for a tensor of another shape
 
 
+Change = Callable[[dict[str, StoredTensor]], dict[str, StoredTensor]]
 Fill = Callable[[str], Filling]  # the name of a tensor in the model to write -> its numbers
 
 
 def export_weights(
-    path: Path, model: Model, names: WeightNames, weights: Mapping[str, StoredTensor], fill: Fill = Filling
+    path: Path,
+    model: Model,
+    names: WeightNames,
+    weights: Mapping[str, StoredTensor],
+    fill: Fill = Filling,
+    change: Change | None = None,
 ) -> None:
-    """Writes `weights` for `model`, which has the family's settings and may be on the meta device."""
+    """Writes `weights` for `model`, which has the family's settings and may be on the meta device.
+
+    `change` is given the tensors of the family, and returns those that are written.
+    """
     tensors = family_tensors(model, names, weights, fill)
+    tensors = tensors if change is None else change(tensors)
     rows = [(name, stored.shape, stored.dtype) for name, stored in tensors.items()]
     write_safetensors(path, rows, (stored.read() for stored in tensors.values()))
 
