@@ -87,6 +87,15 @@ def wide_model() -> Bundle:
     return Bundle(build(config), words.tokenizer)
 
 
+def looked_at(bundle: Bundle, limit: int, text: str) -> Pass:
+    """A pass, of which all heads and the lens were read."""
+    captured = Inspector(bundle, most_bytes=limit).run(text)
+    heads.head_statistics(captured)
+    heads.thumbnails(captured)
+    stream.logit_lens(captured, -1)
+    return captured
+
+
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.25])
 def test_all_views_together_stay_within_the_limit(share: float) -> None:
     bundle = wide_model()
@@ -95,10 +104,7 @@ def test_all_views_together_stay_within_the_limit(share: float) -> None:
     limit = max(everything.least, int(share * everything.all))
     meter = Meter()
     with meter:
-        captured = Inspector(bundle, most_bytes=limit).run(text)
-        heads.head_statistics(captured)
-        heads.thumbnails(captured)
-        stream.logit_lens(captured, -1)
+        captured = looked_at(bundle, limit, text)
         for position in (0, -1):
             stream.stream_steps(captured, "decoder", position)
         for name in captured.trace:
@@ -178,10 +184,7 @@ def test_a_long_text_takes_what_is_stated(monkeypatch: pytest.MonkeyPatch) -> No
     limit = PassBytes(bundle.module, Inspector(bundle).run(text).trace.sizes, in_rows=True).least
     meter = Meter()
     with meter:
-        captured = Inspector(bundle, most_bytes=limit).run(text)
-        heads.head_statistics(captured)
-        heads.thumbnails(captured)
-        stream.logit_lens(captured, -1)
+        captured = looked_at(bundle, limit, text)
         for name in captured.trace:
             tensors.tensor(captured, name, "1" if name.endswith(("scores", "weights")) else None, slice(0, 9))
     assert captured.trace.is_in_rows

@@ -34,10 +34,11 @@ def change_of(captured: Pass, ablated: Sequence[str]) -> Change | None:
     trace, module = captured.trace, captured.inspector.bundle.module
     result = trace.run(module)
     if result.ndim == 2:  # classes
-        position, rows = 0, (result[0], trace.row(0))
+        position, was, now = 0, result[0], trace.row(0)
     else:
-        position, *rows = max(moved_tokens(captured, module, result), key=lambda one: divergence(*one[1:]))
-    before, after = (likeliest(captured, z) for z in rows)
+        rows = moved_tokens(captured, module, result)
+        position, was, now = max(rows, key=lambda row: divergence(*row[1:]))
+    before, after = likeliest(captured, was), likeliest(captured, now)
     if not captured.inspector.translates:
         return Change(position, before, after)
     own = captured.inspector.translate(captured.text)
