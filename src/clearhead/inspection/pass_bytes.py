@@ -68,7 +68,7 @@ class PassBytes:
         self.recorded = 0
         self.all = sum(size for _, size in sizes.values())  # the tensors of all sites
         for name, (shape, size) in sizes.items():
-            if in_rows and is_large(name, shape):
+            if in_rows and is_large(module, name, shape):
                 continue
             if inside := block_to_rerun(module, name):
                 self.blocks[inside] = self.blocks.get(inside, 0) + size
@@ -107,14 +107,10 @@ class PassBytes:
         return self.most(limit) - self.least + self.always
 
 
-def is_square(name: str) -> bool:
-    """Whether a site has a number for each query and key."""
-    return name.endswith((".scores", ".weights"))
-
-
-def is_large(name: str, shape: tuple[int, ...]) -> bool:
-    """Whether a site's tensor is computed in parts if a pass is recorded in rows."""
-    return (is_square(name) and block_of_site(name) is not None) or (name == "logits" and len(shape) == 2)
+def is_large(module: Model, name: str, shape: tuple[int, ...]) -> bool:
+    """Whether a site's tensor is computed in parts if a pass is recorded in rows: scores, weights, logits of tokens."""
+    is_square = name.endswith((".scores", ".weights")) and block_to_rerun(module, name) is not None
+    return is_square or (name == "logits" and len(shape) == 2)
 
 
 def has_bias(module: Model) -> bool:

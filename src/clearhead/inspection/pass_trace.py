@@ -64,7 +64,7 @@ class PassTrace(Mapping[str, Tensor]):
 
     def is_apart(self, name: str) -> bool:
         """Whether a site's tensor is too large to exist as a whole."""
-        return self.is_in_rows and is_large(name, self.sizes[name][0])
+        return self.is_in_rows and is_large(self.module, name, self.sizes[name][0])
 
     @torch.no_grad()
     def record(self) -> Tensor:
