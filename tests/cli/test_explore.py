@@ -12,14 +12,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Queue
+from typing import Any
+from unittest.mock import Mock
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPCookieProcessor, build_opener, urlopen
 
 import pytest
+from starlette.testclient import TestClient
 
 from clearhead.api import Model
-from clearhead.cli.explore import opened_in_browser
+from clearhead.cli.explore import explore, opened_in_browser
 from clearhead.cli.listening import HOST, listen
 from clearhead.errors import InputError
 from tests.cli.said import without_stages
@@ -161,3 +164,28 @@ def test_clients_that_leave_are_no_reason_to_log(tmp_path: Path) -> None:
         run.send_signal(signal.SIGINT)
         _, said = run.communicate(timeout=60)
     assert without_stages(said).splitlines()[1:] == ["", "Stopped."]
+
+
+def test_others_need_a_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError, match="lets other machines in, but there is no key"):
+        explore(tmp_path, host="0.0.0.0")
+    key = "a-key-of-the-tests-0123456789"
+    monkeypatch.setenv("CLEARHEAD_KEYS", key)
+    Model(language_model("word")).save(tmp_path / "mine")
+    apps: list[Any] = []
+    monkeypatch.setattr(
+        "clearhead.serving.sockets.server_for", lambda app: Mock(run=lambda sockets: apps.append(app))
+    )
+    monkeypatch.setattr("signal.signal", lambda *given: None)
+    explore(tmp_path / "mine", port=0, no_open=True, host="0.0.0.0", allowed_host=["models.example"])
+    link = capsys.readouterr().out.strip()
+    client = TestClient(apps[0], base_url=link.partition("/?")[0])
+    assert client.get("/api/model").status_code == 401
+    assert client.get("/api/model", headers={"authorization": f"Bearer {key}"}).status_code == 200
+    assert client.get(
+        "/api/model", headers={"authorization": f"Bearer {key}", "host": "models.example"}
+    ).is_success
+    assert client.get(link).status_code == 200
+    assert client.get("/api/model").status_code == 200

@@ -11,7 +11,16 @@ from typing import Annotated
 
 import typer
 
-from clearhead.cli.listening import HOST, listen
+from clearhead.cli.listening import (
+    ANY,
+    HOST,
+    AllowedHost,
+    Host,
+    KeyFile,
+    check_address,
+    listen,
+    read_keys,
+)
 from clearhead.cli.options import ModelFolder
 from clearhead.cli.stages import load_pytorch
 
@@ -25,25 +34,38 @@ def explore(
         typer.Option(min=0, max=65535, help=f"Port to listen on (default: {PORT}, or a free one)."),
     ] = None,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the browser.")] = False,
+    host: Host = HOST,
+    key_file: KeyFile = None,
+    allowed_host: AllowedHost = None,
 ) -> None:
     """Open a model in the browser and see every number of a pass."""
+    keys = read_keys(key_file)
+    check_address(host, keys)
     load_pytorch(f"Reading {model}")
     from clearhead.api import load
     from clearhead.decoding.generate import tokenizer_of
     from clearhead.model_folder import find
     from clearhead.serving.access_token import new_token
     from clearhead.serving.explorer.app import explorer_app
+    from clearhead.serving.origin import LOOPBACK
+    from clearhead.serving.server.access import Keys
     from clearhead.serving.sockets import server_for
 
     folder = find(model).resolve()
     name = folder.parent.name if folder.name in ("best", "last") else folder.name
-    token, loaded = new_token(), load(folder)
+    loaded, hosts = load(folder), (*LOOPBACK, host, *(allowed_host or []))
     tokenizer_of(loaded.bundle.tokenizer)  # without which the page can show no text
-    app = explorer_app(loaded, name, str(folder), token=token)
-    with listen(port, HOST, PORT) as listener, ended_by_ctrl_c():
-        address = f"http://{HOST}:{listener.getsockname()[1]}/?token={token}"
+    if keys:
+        known = Keys(keys)
+        token, who = known.new_link(), "Whoever has a key can reach it, and one browser with this link."
+        app = explorer_app(loaded, name, str(folder), hosts, keys=known)
+    else:
+        token, who = new_token(), "Only this machine can reach it, with this token."
+        app = explorer_app(loaded, name, str(folder), token=token)
+    with listen(port, host, PORT) as listener, ended_by_ctrl_c():
+        address = f"http://{HOST if host == ANY else host}:{listener.getsockname()[1]}/?token={token}"
         print(address, flush=True)
-        print("Only this machine can reach it, with this token. Press Ctrl-C to stop.", file=sys.stderr)
+        print(f"{who} Press Ctrl-C to stop.", file=sys.stderr)
         with nullcontext() if no_open else opened_in_browser(address):
             server_for(app).run(sockets=[listener])
 

@@ -3,14 +3,29 @@
 import ipaddress
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from clearhead.errors import InputError
 
 if TYPE_CHECKING:
     from clearhead.serving.sockets import BoundedListener
 
-HOST = "127.0.0.1"
+HOST, ANY = "127.0.0.1", "0.0.0.0"
+Host = Annotated[
+    str, typer.Option("--host", help="Address to listen on; any other than this machine's own needs a key.")
+]
+KeyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--key-file", help="File with the keys that requests need, one per line; also in CLEARHEAD_KEYS."
+    ),
+]
+AllowedHost = Annotated[
+    list[str] | None,
+    typer.Option("--allowed-host", help="A name under which it is reached, besides this machine's own."),
+]
 KEYS = "CLEARHEAD_KEYS"
 LARGEST_KEY_FILE = 1 << 16  # bytes
 

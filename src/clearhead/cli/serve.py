@@ -2,12 +2,11 @@
 
 import sys
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from clearhead.cli.listening import HOST, KEYS, check_address, listen, read_keys
+from clearhead.cli.listening import HOST, AllowedHost, Host, KeyFile, check_address, listen, read_keys
 from clearhead.cli.options import with_settings
 from clearhead.cli.stages import load_pytorch
 from clearhead.config.serving import ServingConfig
@@ -26,21 +25,13 @@ def serve(
             metavar="MODEL", help="Model folders, or run folders that contain one; NAME=FOLDER names one."
         ),
     ],
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; any other than this machine's own needs a key.")
-    ] = HOST,
+    host: Host = HOST,
     port: Annotated[
         int | None,
         typer.Option(min=0, max=65535, help=f"Port to listen on (default: {DEFAULT_PORT}, or a free one)."),
     ] = None,
-    key_file: Annotated[
-        Path | None,
-        typer.Option(help=f"File with the keys that requests need, one per line; also in {KEYS}."),
-    ] = None,
-    allowed_host: Annotated[
-        list[str] | None,
-        typer.Option(help="A name under which the server is reached, besides this machine's own."),
-    ] = None,
+    key_file: KeyFile = None,
+    allowed_host: AllowedHost = None,
 ) -> None:
     """Serve models over HTTP, to OpenAI's clients and to a browser."""
     keys = read_keys(key_file)

@@ -37,6 +37,7 @@ from clearhead.serving.explorer.pass_cache import PassExpired
 from clearhead.serving.explorer.requests import MOST_BYTES, GenerationRequest, PassRequest
 from clearhead.serving.explorer.service import ExplorerService
 from clearhead.serving.origin import LOOPBACK, OwnOriginOnly
+from clearhead.serving.server.access import KeyRequired, Keys
 
 LONGEST_ERROR = 800  # characters
 READERS = 4  # threads that read off passes
@@ -159,14 +160,17 @@ def explorer_app(
     folder: str = "MODEL",
     hosts: tuple[str, ...] = LOOPBACK,
     token: str | None = None,
+    keys: Keys | None = None,
 ) -> Starlette:
-    """The page and its service for one model, under the names `hosts`; requests need the token, if there is one."""
+    """The page and its service for one model, under the names `hosts`; requests need the token or a key, if given."""
     endpoints = Endpoints(ExplorerService(model, name, folder))
     handlers: dict[Any, Callable[[Request, Exception], Awaitable[Response]]]
     handlers = {ClearheadError: report_error, ClientDisconnect: report_leaving, Exception: report_fault}
     access = [Middleware(OwnOriginOnly, hosts=hosts)]
     if token is not None:
         access.append(Middleware(TokenRequired, token=token))
+    if keys is not None:
+        access.append(Middleware(KeyRequired, keys=keys))
     return Starlette(
         routes=[
             Route("/", endpoints.page),

@@ -1,0 +1,130 @@
+"""What the benchmarks of the server share: servers as processes, and a client that costs little.
+
+The client shares two cores with the server, so it reads events from bare sockets and parses none of them.
+"""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from clearhead.config.model import ModelConfig
+from clearhead.config.tokenizer import TokenizerConfig
+from clearhead.corpora.python import documents, library
+from clearhead.model_folder import Bundle, save
+from clearhead.models.build import build
+from clearhead.text.tokenizers.tokenizer import Tokenizer
+
+READY_SECONDS = 120.0
+
+
+def write_model(folder: Path, d: int, blocks: int, h: int) -> int:
+    """Writes a model of Llama's shape with random weights; how many it has."""
+    texts = list(documents(library(), False).values())[:200]
+    tokenizer = Tokenizer.train(texts, TokenizerConfig(vocabulary=4000))
+    config = ModelConfig(
+        shape="decoder", d=d, h=h, decoder_blocks=blocks, context=1024, vocabulary=tokenizer.size, positions="rotary",
+        norm="rms", feedforward="swiglu", tied=False,
+    )  # fmt: skip
+    module = build(config, 1)
+    save(folder, Bundle(module, tokenizer))
+    return sum(weight.numel() for weight in module.parameters())
+
+
+def free_port() -> int:
+    """A port that nobody uses."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+@contextmanager
+def process(
+    command: Sequence[str], port: int, log: Path, threads: int
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """A server that listens on a port, until the end of the block."""
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    with log.open("wb") as file, subprocess.Popen(command, stdout=file, stderr=file, env=environment) as run:
+        try:
+            end = time.monotonic() + READY_SECONDS
+            while time.monotonic() < end and run.poll() is None:
+                try:
+                    socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                    break
+                except OSError:
+                    time.sleep(0.1)
+            assert run.poll() is None, log.read_text()
+            yield run
+        finally:
+            run.terminate()
+
+
+def serve(model: Path, port: int, *options: str) -> list[str]:
+    """The command that serves a model."""
+    code = "from clearhead.cli.main import main; main()"
+    return [sys.executable, "-c", code, "serve", f"bench={model}", "--port", str(port), *options]
+
+
+@dataclass
+class Stream:
+    """When the parts of an answer arrived, in seconds."""
+
+    status: int = 0
+    began: float = 0.0
+    parts: list[float] = field(default_factory=list)
+    refused_after: float = 0.0
+
+    @property
+    def first(self) -> float:
+        """The time to the first part."""
+        return self.parts[0] - self.began
+
+    @property
+    def gaps(self) -> list[float]:
+        """The times between parts."""
+        return [b - a for a, b in zip(self.parts, self.parts[1:], strict=False)]
+
+
+async def ask(port: int, body: dict[str, Any], path: str = "/v1/completions") -> Stream:
+    """One request, whose answer is a stream."""
+    content = json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\nconnection: close\r\n"
+    found = Stream(began=time.perf_counter())
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"{head}content-length: {len(content)}\r\n\r\n".encode() + content)
+    found.status = int((await reader.readline()).split()[1])
+    while line := await reader.readline():
+        if line.startswith(b"data: {"):
+            found.parts.append(time.perf_counter())
+    found.refused_after = time.perf_counter() - found.began
+    writer.close()
+    return found
+
+
+async def get(port: int, path: str) -> float:
+    """Seconds that a small answer takes."""
+    began = time.perf_counter()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nconnection: close\r\n\r\n".encode())
+    assert b" 200 " in await reader.readline()
+    writer.close()
+    return time.perf_counter() - began
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value below which a share of the values lies."""
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def resident_mb(process_id: int) -> float:
+    """The memory that a process has in use."""
+    pages = int(Path(f"/proc/{process_id}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
