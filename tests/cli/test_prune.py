@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,7 +13,8 @@ import clearhead
 from clearhead import model_folder
 from clearhead.cli import main
 from clearhead.inspection.pruning.importance import head_names
-from tests.decoding.tiny import classifier, language_model, translator
+from clearhead.models.transformer.pruned import pruned
+from tests.decoding.tiny import language_model, translator
 
 Run = Callable[..., tuple[int, str, str]]
 WORDS = ("cat", "dog", "ball", "table", "boy", "friend")
@@ -24,7 +26,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("prune")
     model_folder.save(folder / "run/best", translator("word"))
     model_folder.save(folder / "writes", language_model("word"))
-    model_folder.save(folder / "sorts", classifier("word"))
+    whole = language_model("word")
+    bare = pruned(whole.module, {name: [] for name in whole.config.attentions()})
+    model_folder.save(folder / "bare", replace(whole, module=bare))
     lines = [f"the {one} sat\tthe {other} is old" for one in WORDS for other in WORDS]
     (folder / "pairs.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "text.txt").write_text("the cat sat on the green table\n" * 9, encoding="utf-8")
@@ -108,7 +112,7 @@ def test_heads_are_removed_by_name_or_as_many_as_the_loss_allows(run: Run) -> No
         "prune", "run", "named", "--data", "pairs.tsv", "--heads", "decoder.0.cross.0, encoder.0.self.1"
     )
     assert code == 0, err
-    assert "heads" in out
+    assert "Measure it: clearhead evaluate named" in out
     assert "Wrote the model folder named" in out
     config = clearhead.load("named").config
     assert 0 not in config.heads("decoder.0.cross")
@@ -154,6 +158,8 @@ def test_what_is_left_can_be_fine_tuned(run: Run) -> None:
             "is not a head of this model",
         ),
         (["prune", "writes", "x", "--data", "empty.txt", "--keep", "0.5"], "empty"),
+        (["prune", "writes", "x", "--data", "text.txt", "--heads", " ,"], "--heads names no head"),
+        (["heads", "bare", "--data", "text.txt"], "bare has no attention heads: all of them were pruned"),
         (["heads", "writes", "--data", "text.txt", "--sort", "beauty"], "--sort beauty is not a column"),
     ],
     ids=lambda part: " ".join(part[3:]) if isinstance(part, list) else "",

@@ -84,12 +84,14 @@ def load_tasks(
     limit: int,
 ) -> "tuple[Bundle, list[Task], RunConfig | None, str]":
     """A model, the batches of the first examples of its data, its recipe if it has one, and what the data are."""
-    from clearhead.inspection.pruning.importance import headed
+    from clearhead.inspection.pruning.importance import head_names, headed
     from clearhead.model_folder import load
     from clearhead.training.evaluation.tasks import TaskCollector
 
     bundle = load(model)
-    headed(bundle)
+    _, settings = headed(bundle)
+    if not head_names(settings):
+        raise InputError(f"{model} has no attention heads: all of them were pruned.")
     collector = TaskCollector(bundle)
     config, part, reader = choose_examples(model, collector.kind, data, columns, recipe, split)
     what = f"the {part['split']} data" if part else ", ".join(data or [])

@@ -186,6 +186,8 @@ def without_heads(
         show = lambda done, of: stages.show("Removing heads", f"round {done} of {of}")  # noqa: E731
         return choose.prune_to(module, tasks, left, min(rounds, max(1, count - left)), by, show)
     gone = [name.strip() for name in (names or "").split(",") if name.strip()]
+    if names is not None and not gone:
+        raise InputError("--heads names no head.\nGive names such as decoder.0.self.1.")
     if most is not None:
         order = choose.removal_order(choose.importance_by(by, module, tasks))
         gone = order[: choose.most_removable(module, tasks, order, most)]
@@ -247,9 +249,7 @@ def show_sizes(facts: dict[str, Any], out: Path) -> None:
     print(f"{'loss':22} {losses} on {facts['data']}")
     if len(facts["loss"]) > 2:
         print(f"{'after fine-tuning':22} {facts['loss'][2]:.4f}")
-    print(
-        f"Wrote the model folder {out}. ImportanceKind it: clearhead evaluate {quote(str(out))} --data FILE"
-    )
+    print(f"Wrote the model folder {out}. Measure it: clearhead evaluate {quote(str(out))} --data FILE")
 
 
 def draw_curve(path: Path, points: "Sequence[CurvePoint]") -> None:
