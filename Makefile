@@ -67,7 +67,7 @@ $(VENV)/.build: constraints.txt | $(BIN)/pip
 	@touch $@
 
 $(VENV)/.core: pyproject.toml $(VENV)/.build
-	@$(PIP) $(TORCH) --no-build-isolation -e .
+	@$(PIP) $(TORCH) --no-build-isolation -e '.[serve,vectors]'
 	@touch $@
 
 $(VENV)/.full: pyproject.toml $(VENV)/.build
