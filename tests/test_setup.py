@@ -110,7 +110,7 @@ def test_set_up_installs_once(clone: Path) -> None:
     assert len(installs) == 2
     assert all("-c constraints.txt" in line for line in installs)
     assert "torch==2.13.0" in installs[-1]
-    assert installs[-1].endswith("-e .")
+    assert installs[-1].endswith("-e .[serve,vectors]")
     assert run_make(clone, ".venv/.core")[1] == []
 
 
