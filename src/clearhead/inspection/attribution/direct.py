@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from clearhead.inspection.attribution.goals import Logit, one_text, transformer_of
 from clearhead.inspection.capture import capture
-from clearhead.inspection.pass_trace import top_stack
+from clearhead.inspection.pass_bytes import top_stack
 from clearhead.layers.attention import Attention
 from clearhead.layers.blocks import Block
 from clearhead.layers.norms import LayerNorm, Norm, RMSNorm, WholeNorm
