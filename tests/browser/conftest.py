@@ -1,8 +1,9 @@
-"""A real browser on a real service: one Chromium for all tests, one explorer for each model."""
+"""A real browser on a real service: one Chromium for all tests, one explorer and one open page for each model."""
 
 import shutil
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,6 +22,22 @@ from clearhead.serving.sockets import server_for
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 TOKEN = new_token()
+MOST_PAGES = 4  # that stay open
+# Resolves when the page has been drawn since a drawing that has a number, and is drawing nothing.
+DRAWN = """since => new Promise((done, fail) => {
+  const root = document.documentElement, main = document.getElementById('main');
+  const isDrawn = () => (root.dataset.drawn ?? null) !== since && main.getAttribute('aria-busy') === 'false';
+  if (isDrawn()) { done(); return; }
+  const watcher = new MutationObserver(() => { if (isDrawn()) { watcher.disconnect(); done(); } });
+  watcher.observe(root, { attributes: true });
+  watcher.observe(main, { attributes: true });
+  setTimeout(() => fail(new Error(`not drawn: ${main.innerText.slice(0, 400)}`)), 60000);  // on a busy machine
+})"""
+GO = f"""address => {{
+  const since = document.documentElement.dataset.drawn ?? null;
+  location.href = address;
+  return ({DRAWN})(since);
+}}"""
 VIEWS = [
     "text", "map", "embeddings", "attention", "heads", "links", "residual", "next", "generation", "translation",
     "classifier",
@@ -90,8 +107,8 @@ def selection(address: str) -> dict[str, str]:
 class Visitor:
     """Somebody at the page: goes to views, reads numbers, and notices what must not happen."""
 
-    def __init__(self, page: Page, address: str, model: Model) -> None:
-        self.page, self.address, self.model = page, address, model
+    def __init__(self, page: Page, address: str) -> None:
+        self.page, self.address = page, address
         self.faults: list[str] = []
         page.set_default_timeout(60_000)  # on a machine that is busy with other work
         page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
@@ -121,21 +138,17 @@ class Visitor:
             self.page.goto(address.replace("#", f"?token={TOKEN}#", 1))
             self.settle()
         elif selection(self.page.url) != selection(address):
-            self.act(lambda: self.page.evaluate("address => { location.href = address; }", address))
+            self.page.evaluate(GO, address)
 
     def settle(self) -> None:
         """Waits until nothing is being drawn."""
-        self.page.wait_for_selector("html[data-drawn] main[aria-busy='false']")
+        self.page.evaluate(DRAWN, None)
 
     def act(self, action: Callable[[], Any]) -> None:
         """Does something that draws the page again, and waits for it."""
-        before = self.page.evaluate("document.documentElement.dataset.drawn")
+        since = self.page.evaluate("document.documentElement.dataset.drawn ?? null")
         action()
-        self.page.wait_for_function(
-            "before => document.documentElement.dataset.drawn !== before"
-            " && document.getElementById('main').getAttribute('aria-busy') === 'false'",
-            arg=before,
-        )
+        self.page.evaluate(DRAWN, since)
 
     def click_view(self, view: str) -> None:
         """Goes to another view by its link."""
@@ -161,22 +174,66 @@ class Visitor:
         )
 
 
-@pytest.fixture
-def visit(browser: Browser, services: Services) -> Iterator[Callable[..., Visitor]]:
-    """Opens explorers; at the end nothing bad may have happened on any of them."""
-    contexts: list[Any] = []
-    visitors: list[Visitor] = []
+class Pages:
+    """Pages that stay open from test to test, by explorer and window; the least recently used are closed."""
 
-    def open_(model: Model, name: str = "tiny", **options: Any) -> Visitor:
+    def __init__(self, browser: Browser) -> None:
+        self.browser = browser
+        self.open: OrderedDict[str, Visitor] = OrderedDict()
+
+    def new(self, address: str, options: dict[str, Any]) -> Visitor:
+        """A page of its own."""
+        window = {"viewport": {"width": 1440, "height": 1000}, "reduced_motion": "reduce"}
+        return Visitor(self.browser.new_context(**window | options).new_page(), address)
+
+    def find(self, address: str, options: dict[str, Any]) -> Visitor:
+        """The page that is open there, or a new one."""
+        key = repr((address, sorted(options.items())))
+        if key not in self.open:
+            self.open[key] = self.new(address, options)
+        self.open.move_to_end(key)
+        while len(self.open) > MOST_PAGES:
+            self.open.popitem(last=False)[1].page.context.close()
+        return self.open[key]
+
+    def close(self) -> None:
+        """Closes them all."""
+        while self.open:
+            self.open.popitem()[1].page.context.close()
+
+
+@pytest.fixture(scope="session")
+def pages(browser: Browser) -> Iterator[Pages]:
+    """The open pages of this session."""
+    found = Pages(browser)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def visit(
+    pages: Pages, services: Services, request: pytest.FixtureRequest
+) -> Iterator[Callable[..., Visitor]]:
+    """Opens explorers; at the end nothing bad may have happened on any of them.
+
+    The page of a model may be where another test has left it: the selection is what `go` makes it. `alone` is for a
+    test that changes the page for good, such as its text size.
+    """
+    visitors: list[Visitor] = []
+    own: list[Visitor] = []
+    failed = request.session.testsfailed
+
+    def open_(model: Model, name: str = "tiny", alone: bool = False, **options: Any) -> Visitor:
         address = services.address(model, name)
-        context = browser.new_context(
-            **{"viewport": {"width": 1440, "height": 1000}, "reduced_motion": "reduce"} | options
-        )
-        contexts.append(context)
-        visitors.append(Visitor(context.new_page(), address, model))
-        return visitors[-1]
+        visitor = pages.new(address, options) if alone else pages.find(address, options)
+        visitor.faults.clear()
+        visitors.append(visitor)
+        own.extend([visitor] if alone else [])
+        return visitor
 
     yield open_
-    for context in contexts:
-        context.close()
+    for visitor in own:
+        visitor.page.context.close()
+    if request.session.testsfailed > failed:
+        pages.close()  # one of them may be in a state that no test expects
     assert [fault for visitor in visitors for fault in visitor.faults] == []

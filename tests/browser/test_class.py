@@ -1,6 +1,7 @@
 """The page in front of a class: the output in sight, a projector's screen, and what a teacher types and presses."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -136,39 +137,71 @@ def test_without_its_mask_a_model_generates_anew(visit: Visit) -> None:
     assert "what the cache keeps is out of date" in said(visitor, "[data-panel=cost]")
 
 
-def test_a_projector_shows_a_panel_at_a_time_in_large_type(visit: Visit) -> None:
-    visitor = visit(MODELS["encoder-decoder"](), viewport=PROJECTOR)
+# What scrolls inside a panel, and panels that are taller than the window between the frame and the banner.
+TOO_LARGE = """() => {
+  const isBox = (way) => ['auto', 'scroll'].includes(way), styles = (one) => getComputedStyle(one);
+  const scrolls = (one) => (isBox(styles(one).overflowX) || isBox(styles(one).overflowY))
+    && (one.scrollWidth > one.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1);
+  const tall = (id) => document.getElementById(id).offsetHeight, room = innerHeight - tall('frame') - tall('changed');
+  const name = (one) => one.closest('[data-panel]')?.dataset.panel ?? one.className;
+  return [
+    ...[...document.querySelectorAll('main *, #side, #side *')].filter(scrolls).map((one) => `${name(one)} scrolls`),
+    ...[...document.querySelectorAll('.panel')].filter((one) => one.offsetHeight > room)
+      .map((one) => `${name(one)} is tall`),
+  ];
+}"""
+GIVEN = {"text": TEXT, "head": 1, "q": 3, "k": 2}
+# A step of the lecture: from a dot product to a muted head, by its numbers.
+STEPS: list[tuple[str, dict[str, str]]] = [
+    *(("attention", {"stage": stage}) for stage in ("qkv", "dot", "scores", "mask", "softmax", "values", "output")),
+    *(("attention", {"cell": cell}) for cell in ("product:3:2", "scores:3:2", "weights:3:2", "heads:3:1", "part:3:1")),
+    ("heads", {"mute": "{at}.1"}), ("attention", {"mute": "{at}.1"}), ("next", {"mute": "{at}.1"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", list(MODELS))
+def test_large_type_shows_a_panel_a_screen(visit: Visit, shape: str, subtests: pytest.Subtests) -> None:
+    """At 1280 × 720 nothing scrolls inside a panel, and each fits but the map, which is as tall as the model."""
+    classes: dict[str, Any] = {"head": "classifier", "classes": 3} if shape == "encoder" else {}
+    bundle = random_model(shape, "word", 3, d=128, h=4, **classes)
+    bundle.labels = ["bad", "good", "so-so"]
+    at = bundle.config.attentions()[-1]
+    given = GIVEN | {"at": at} | ({"target": TARGET} if shape == "encoder-decoder" else {})
+    visitor = visit(Model(bundle), alone=True, viewport=PROJECTOR)
     page = visitor.page
     page.add_init_script(RECORDER)
-    given = {"text": TEXT, "target": TARGET, "at": "decoder.1.cross", "head": 1, "q": 3, "k": 2}
     visitor.go("map", **given)
     small = box_of(visitor, "svg.chart")["width"]
     enlarge(visitor)
     assert box_of(visitor, "svg.chart")["width"] > 1.1 * small
-    for view in VIEWS:
-        visitor.go(view, **given)
-        assert page.evaluate(ABOVE, "frame") <= 130, view
-        size, text = page.evaluate(SMALLEST)
-        assert size >= 11, f"{view}: {text} has {size} px"
-        assert page.evaluate("document.documentElement.scrollWidth") <= 1280, view
-    room = 720 - page.evaluate(ABOVE, "frame")
-    for stage in ("qkv", "dot", "scores", "mask", "softmax", "values", "output"):
-        visitor.go("attention", **given, stage=stage)
-        bench = '[data-panel="bench"] .room canvas'
-        page.locator('[data-panel="bench"]').evaluate("one => one.scrollIntoView()")
-        for canvas in page.locator(bench).all():
-            box = canvas.bounding_box()
-            assert box is not None
-            assert box["y"] + box["height"] <= 720, stage
-    page.evaluate("scrollTo(0, 0)")
+    for view, more in [*((view, {}) for view in VIEWS), *STEPS]:
+        with subtests.test(f"{view} {more}"):
+            visitor.go(view, **given | {key: value.format(at=at) for key, value in more.items()})
+            assert page.evaluate(TOO_LARGE) == (["map is tall"] if view == "map" else [])
+            assert page.evaluate(ABOVE, "frame") <= 130
+            size, text = page.evaluate(SMALLEST)
+            assert size >= 11, f"{text} has {size} px"
     visitor.go("attention", **given, cell="weights:3:2")
-    for panel in ("pair", "derivation"):
-        assert box_of(visitor, f'[data-panel="{panel}"]')["height"] <= room + 720 * (panel == "derivation"), (
-            panel
-        )
     pair, side = box_of(visitor, '[data-panel="pair"]'), box_of(visitor, "#side")
     assert pair["y"] + pair["height"] <= 720
     assert pair["x"] + pair["width"] <= side["x"]
+
+
+def test_every_view_fits_every_screen(visit: Visit) -> None:
+    """A small screen, a tablet, and a zoom of 200 %, in normal and large type: nothing is wider than the window."""
+    visitor = visit(MODELS["encoder-decoder"](), alone=True, viewport=PROJECTOR)
+    visitor.go("text", text=TEXT, target=TARGET)
+    for turn in range(2):
+        for view in VIEWS:
+            visitor.go(view, text=TEXT, target=TARGET)
+            for width, height in ((1280, 720), (1024, 768), (800, 900), (640, 360)):
+                visitor.page.set_viewport_size({"width": width, "height": height})
+                assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width, (
+                    f"{view}, {width}"
+                )
+        if not turn:
+            visitor.page.set_viewport_size({"width": 1280, "height": 720})
+            enlarge(visitor)
 
 
 @pytest.mark.parametrize("width", [640, 1024])
@@ -183,83 +216,95 @@ def test_a_derivation_does_not_cover_what_it_derives(visit: Visit, width: int) -
     assert subject["y"] >= visitor.page.evaluate(ABOVE, "frame")
 
 
-def test_what_was_broken_stays_repaired(visit: Visit) -> None:
-    """Each paragraph is a fault that the page once had."""
+def test_what_was_broken_stays_repaired(visit: Visit, subtests: pytest.Subtests) -> None:
+    """Each part is a fault that the page once had."""
     model = Model(random_model("decoder", "word", 3, query_key_norm=True))
     visitor = visit(model, viewport={"width": 1280, "height": 420})
     page = visitor.page
     side = page.locator("#side")
 
-    visitor.go("attention", text=TEXT, at="decoder.0.self", head=0, q=5, cell="q:5:1")
-    notes = [note.inner_text() for note in side.locator(".note").all()]
-    assert [note.split(":")[0].split(",")[0] for note in notes] == [
-        "Normed", "Rotated to position 5", "Before that",
-    ]  # fmt: skip
-    assert not any(note.rstrip(".:")[-2:] in ("0N", "1R") for note in notes)
-    assert "R" in (side.locator("math").text_content() or "")
-    assert "rotated to position 5, gives it" in side.inner_text()
+    with subtests.test("derivations of q and k repeat no notes"):
+        visitor.go("attention", text=TEXT, at="decoder.0.self", head=0, q=5, cell="q:5:1")
+        notes = [note.inner_text() for note in side.locator(".note").all()]
+        assert [note.split(":")[0].split(",")[0] for note in notes] == [
+            "Normed", "Rotated to position 5", "Before that",
+        ]  # fmt: skip
+        assert not any(note.rstrip(".:")[-2:] in ("0N", "1R") for note in notes)
+        assert "R" in (side.locator("math").text_content() or "")
+        assert "rotated to position 5, gives it" in side.inner_text()
 
-    side.evaluate("one => { one.scrollTop = one.scrollHeight; }")
-    assert side.evaluate("one => one.scrollTop") > 0
-    visitor.act(lambda: side.locator("button.n").last.click())
-    assert side.evaluate("one => one.scrollTop") == 0
+    with subtests.test("a new derivation opens at its top"):
+        side.evaluate("one => { one.scrollTop = one.scrollHeight; }")
+        assert side.evaluate("one => one.scrollTop") > 0
+        visitor.act(lambda: side.locator("button.n").last.click())
+        assert side.evaluate("one => one.scrollTop") == 0
 
-    visitor.go("next", text=TEXT, temperature="abc", top_p="7", top_k="-1", seed="1.5")
-    assert page.locator(".error").count() == 0
-    for key, wrong, right in (("temperature", "-5", "0.5"), ("top_p", "2", "0.9"), ("seed", "0.1", "3")):
-        field = page.locator(f'[data-key="rule {key}"]')
-        field.fill(wrong)
-        field.press("Tab")
-        assert field.get_attribute("aria-invalid") == "true"
-        assert "must be" in page.locator(".wrong").inner_text()
-        field.fill(right)
-        visitor.act(lambda f=field: f.press("Tab"))  # type: ignore[misc]
-        assert f"{key}={right}" in page.url
+    with subtests.test("a rule that is not allowed can be corrected"):
+        visitor.go("next", text=TEXT, temperature="abc", top_p="7", top_k="-1", seed="1.5")
+        assert page.locator(".error").count() == 0
+        for key, wrong, right in (("temperature", "-5", "0.5"), ("top_p", "2", "0.9"), ("seed", "0.1", "3")):
+            field = page.locator(f'[data-key="rule {key}"]')
+            field.fill(wrong)
+            field.press("Tab")
+            assert field.get_attribute("aria-invalid") == "true"
+            assert "must be" in page.locator(".wrong").inner_text()
+            field.fill(right)
+            visitor.act(lambda f=field: f.press("Tab"))  # type: ignore[misc]
+            assert f"{key}={right}" in page.url
 
-    visitor.go("text", text="the cat")
-    field = page.locator('[data-key="field text"]')
-    field.fill("he is old")
-    visitor.act(lambda: field.press("Enter"))
-    visitor.act(page.go_back)
-    assert page.evaluate("document.activeElement.dataset.key") == "field text"
-    assert field.input_value() == "the cat"
-    assert "cat" in said(visitor, '[data-panel="tokens decoder"]')
+    with subtests.test("Back with the focus in the box"):
+        visitor.go("text", text="the cat")
+        field = page.locator('[data-key="field text"]')
+        field.fill("he is old")
+        visitor.act(lambda: field.press("Enter"))
+        visitor.act(page.go_back)
+        assert page.evaluate("document.activeElement.dataset.key") == "field text"
+        assert field.input_value() == "the cat"
+        assert "cat" in said(visitor, '[data-panel="tokens decoder"]')
 
-    visitor.go("text", text="\U0001f600\U0001f600 the cat", q=4)
-    assert page.locator('[data-panel="token"] dd b').inner_text() == "cat"
+    with subtests.test("an emoji is one character"):
+        visitor.go("text", text="\U0001f600\U0001f600 the cat", q=4)
+        assert page.locator('[data-panel="token"] dd b').inner_text() == "cat"
 
-    menu = page.locator('[data-panel="token"] details.menu')
-    for is_key in (True, False):
-        menu.locator("summary").click()
-        assert menu.get_attribute("open") is not None
-        page.keyboard.press("Escape") if is_key else page.mouse.click(600, 5)
-        assert menu.get_attribute("open") is None
+    with subtests.test("a menu closes by Escape and elsewhere"):
+        menu = page.locator('[data-panel="token"] details.menu')
+        for is_key in (True, False):
+            menu.locator("summary").click()
+            assert menu.get_attribute("open") is not None
+            page.keyboard.press("Escape") if is_key else page.mouse.click(600, 5)
+            assert menu.get_attribute("open") is None
 
-    visitor.go("attention", text=TEXT, at="decoder.0.self", head=1, q=5, k=2)
-    figures = page.locator('[data-name="pair"] .n').all()
-    product, again, scale, score = (float(one.get_attribute("data-value") or "nan") for one in figures[:4])
-    assert "score =" in said(visitor, '[data-name="pair"]')
-    assert (product, product * scale) == pytest.approx((again, score), rel=1e-5)
+    with subtests.test("a score is said as it is computed"):
+        visitor.go("attention", text=TEXT, at="decoder.0.self", head=1, q=5, k=2)
+        figures = page.locator('[data-name="pair"] .n').all()
+        product, again, scale, score = (
+            float(one.get_attribute("data-value") or "nan") for one in figures[:4]
+        )
+        assert "score =" in said(visitor, '[data-name="pair"]')
+        assert (product, product * scale) == pytest.approx((again, score), rel=1e-5)
 
-    A = model.trace(TEXT)["decoder.0.self.weights"][0]
-    head, i = divmod(int(A.amax(-1).argmin()), A.shape[1])  # the row that is closest to uniform
-    visitor.go("links", text=TEXT, at="decoder.0.self", head=head, q=i)
-    strongest = int(A[head, i].argmax())
-    painted = page.locator(f'[data-key="word {strongest}"]').evaluate("one => one.style.backgroundColor")
-    expected = page.evaluate(
-        "async x => { const c = await import('/page/parts/colour.js');"
-        " return c.css(c.colourer({ kind: 'weights', largest: 1 })(x)); }",
-        float(A[head, i, strongest]),
-    )
-    assert painted.replace(",", "") == expected.replace(",", "")
+    with subtests.test("a uniform row is pale"):
+        A = model.trace(TEXT)["decoder.0.self.weights"][0]
+        head, i = divmod(int(A.amax(-1).argmin()), A.shape[1])  # the row that is closest to uniform
+        visitor.go("links", text=TEXT, at="decoder.0.self", head=head, q=i)
+        strongest = int(A[head, i].argmax())
+        painted = page.locator(f'[data-key="word {strongest}"]').evaluate("one => one.style.backgroundColor")
+        expected = page.evaluate(
+            "async x => { const c = await import('/page/parts/colour.js');"
+            " return c.css(c.colourer({ kind: 'weights', largest: 1 })(x)); }",
+            float(A[head, i, strongest]),
+        )
+        assert painted.replace(",", "") == expected.replace(",", "")
 
-    visitor.go("text", text="")
-    assert said(visitor, '[data-panel="tokens decoder"] .note').startswith("1 token.")
+    with subtests.test("a single token is said in the singular"):
+        visitor.go("text", text="")
+        assert said(visitor, '[data-panel="tokens decoder"] .note').startswith("1 token.")
 
-    visitor.go("attention", text="the cat " * 3000)
-    assert "This cannot be shown" in said(visitor, ".error")
-    visitor.act(lambda: page.locator('[data-key="start over"]').click())
-    assert page.locator(".error").count() == 0
+    with subtests.test("a text that is refused has a way back"):
+        visitor.go("attention", text="the cat " * 3000)
+        assert "This cannot be shown" in said(visitor, ".error")
+        visitor.act(lambda: page.locator('[data-key="start over"]').click())
+        assert page.locator(".error").count() == 0
 
 
 def test_an_alignment_names_the_word_that_is_predicted(visit: Visit) -> None:
@@ -310,7 +355,7 @@ def test_unknown_words_missing_views_and_the_opening(visit: Visit) -> None:
 
 
 def test_keys_and_back(visit: Visit) -> None:
-    visitor = visit(MODELS["decoder"]())
+    visitor = visit(MODELS["decoder"](), alone=True)  # what is typed at the end is sent later
     page, key = visitor.page, visitor.page.keyboard
     visitor.go("attention", text=TEXT, at="decoder.0.self", head=1)
     key.press("?")
@@ -387,6 +432,41 @@ def test_what_is_shown_of_losses_the_cache_the_stream_and_positions(visit: Visit
     visitor.act(lambda: strips.last.press("ArrowRight"))
     captured = page.locator("[data-panel=derivation]").get_attribute("data-captured")
     assert float(captured or "nan") == pytest.approx(float(trace["decoder.1.residual.1"][0, 3, 1]), abs=1e-6)
+
+
+def test_a_changed_text_is_drawn_after_three_requests(visit: Visit) -> None:
+    """The pass, which comes with the pair to open with, and the tensors of the head, of queries and of keys."""
+    visitor, sent = visit(MODELS["decoder"](), alone=True), list[str]()
+    visitor.go("attention")
+    visitor.page.on(
+        "request", lambda request: sent.append(request.url.partition("/api/")[2].partition("?")[0])
+    )
+    box = visitor.page.locator('[data-key="field text"]')
+    box.fill(TEXT)
+    visitor.act(lambda: box.press("Enter"))
+    assert len(sent) == 3, sent
+    assert sorted(one.rpartition("/")[2] for one in sent) == ["passes", "tensors", "tensors"]
+
+
+def test_what_takes_long_says_how_far_it_is(visit: Visit) -> None:
+    visitor = visit(MODELS["decoder"](), alone=True)
+    visitor.go("heads", text=TEXT)
+    visitor.page.evaluate(
+        """() => {
+          const main = document.getElementById('main');
+          window.heard = [];
+          new MutationObserver(() => window.heard.push(main.dataset.progress)).observe(main, { attributes: true });
+          let time = 0;
+          performance.now = () => { time += 10000; return time; };  // a large model: ten seconds for a sublayer
+        }"""
+    )
+    visitor.go("heads", text=TEXT, sort="moved")
+    assert "Muting each head: 1 of 2 sublayers, about 20 s left" in visitor.page.evaluate("window.heard")
+    assert visitor.page.evaluate("document.getElementById('main').dataset.progress ?? null") is None
+    effects = visitor.page.locator('[data-panel="heads"] .thumb .n').all()
+    values = [float(one.get_attribute("data-value") or "nan") for one in effects]
+    assert len(values) == 6
+    assert values == sorted(values, reverse=True)
 
 
 @pytest.mark.notes("N14")

@@ -29,10 +29,10 @@ def top_stack(ids: Mapping[str, object]) -> str:
     return "decoder" if "decoder" in ids else "encoder"
 
 
-def inputs_of(module: Model, ids: Ids) -> Inputs:
-    """The ids as the inputs of a model."""
-    source = torch.tensor([ids["encoder"]]) if module.translates else None
-    return Inputs(torch.tensor([ids[top_stack(ids)]]), source=source)
+def inputs_of(module: Model, ids: Ids, rows: int = 1) -> Inputs:
+    """The ids as the inputs of a model, in a batch of equal rows."""
+    source = torch.tensor([ids["encoder"]] * rows) if module.translates else None
+    return Inputs(torch.tensor([ids[top_stack(ids)]] * rows), source=source)
 
 
 def forward(module: Model, ids: Ids) -> Tensor:

@@ -94,6 +94,15 @@ class Pass:
                 return forward(module, ids)[0]
             return module.head(module.vectors(inputs_of(module, ids))[:, [position]])[0, 0]
 
+    @torch.no_grad()
+    def rerun_rows(self, *edits: Edit, rows: int, position: int = -1) -> Tensor:
+        """The same in a batch of equal rows, which edits may change: (rows, vocabulary), or (rows, classes)."""
+        module = self.module
+        with intervene(module, *self.muted, *edits):
+            X = module.vectors(inputs_of(module, self.ids, rows))
+            Z: Tensor = module.head(X[:, [position]] if module.config.head == "language" else X)
+        return Z.flatten(1)
+
 
 def largest_difference(captured: Tensor, fast: Tensor) -> Difference:
     """Where two results of the same shape are furthest apart; compared in parts, as logits may be large."""

@@ -84,7 +84,7 @@ function unpack(buffer) {
 	return tensors;
 }
 
-// Sites and weights are saved whole: where one head, the mean of all, or some rows are asked for, they are taken from there.
+// Sites and weights are saved whole: a head, the mean of all, or some rows are taken from there.
 export const siteKey = (pass, name) => `api/passes/${pass}/tensors?sites=${name}`;
 export const weightKey = (name) => `api/weights?name=${name}&rows=&columns=`;
 async function stored(key) {

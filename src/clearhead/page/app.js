@@ -2,6 +2,7 @@
 
 import { get, packet, post, forget, ServiceError } from "./api.js";
 import { list, select, state } from "./state.js";
+import { spell } from "./parts/dom.js";
 
 export const app = { model: null, pass: null, base: null };
 
@@ -24,14 +25,21 @@ export function headAt(name = headName()) {
 	const one = app.model.attentions.find((other) => other.name === name.slice(0, cut));
 	return { one, place: one.heads.indexOf(Number(name.slice(cut + 1))), name };
 }
+export const likeliest = (some = app.pass.prediction) => some.reduce((a, b) => (b.p > a.p ? b : a));
 export const topStack = () => (app.model.shape === "encoder" ? "encoder" : "decoder");
 export const tokens = (stack) => app.pass.tokens[stack];
+// A token by its spelling, with its place where others are spelled alike.
+export const nameAt = (stack, i) => spell(tokens(stack)[i]) + (tokens(stack).filter(({ text }) => text === tokens(stack)[i].text).length > 1 ? ` (${i})` : "");
 const within = (text, most, otherwise) => (
 	text !== "" && Number.isInteger(Number(text)) && text >= 0 && Number(text) < most ? Number(text) : otherwise
 );
 // The strongest pair of words of the chosen head: what is looked at until something else is chosen.
 const pair = () => app.pairs.find((one) => one.head === attention().heads[head()]) || { query: 0, key: 0 };
-export const readPairs = async () => ({ pairs: attention() ? await reading("pairs", { attention: attention().name }) : [] });
+// A pass comes with those of the sublayer that the page opens with.
+export const readPairs = async () => {
+	const name = attention()?.name;
+	return { pairs: !name || name === app.model.opening ? app.pass.pairs : await reading("pairs", { attention: name }) };
+};
 export const query = () => within(state().q, tokens(attention().stack).length, pair().query);
 export const keyToken = () => {
 	const most = tokens(attention().keys).length, i = query();
@@ -41,15 +49,10 @@ export const keyToken = () => {
 };
 // The weights that the chosen head has, so that an open key can be the strongest of its row.
 export const look = (A) => { app.looked = { name: headName(), pass: app.pass, A }; };
-// What the page opens with: of a translator the last cross-attention, of others the first self-attention of the stack that
-// predicts; and there the head that connects two words most.
-export async function opening() {
-	const isOurs = (one) => one.stack === topStack() && one.kind === (app.model.shape === "encoder-decoder" ? "cross" : "self");
-	const some = app.model.attentions.filter(isOurs), one = app.model.shape === "encoder-decoder" ? some.at(-1) : some[0];
-	if (!one) return {};
-	const pairs = await reading("pairs", { attention: one.name });
-	return { at: one.name, head: pairs.reduce((a, b) => (b.weight > a.weight ? b : a)).head };
-}
+// What the page opens with: a sublayer that the model names, and there the head that connects two words most.
+export const opening = () => (app.model.opening ? {
+	at: app.model.opening, head: app.pass.pairs.reduce((a, b) => (b.weight > a.weight ? b : a)).head,
+} : {});
 // The token that a view about one token looks at: the query's place in a stack, if none is chosen the last token of a
 // language model, which predicts the next, and of others a word.
 export const place = (stack) => within(state().q, tokens(stack).length, app.model.shape === "decoder" ? tokens(stack).length - 1 : wordIn(stack));

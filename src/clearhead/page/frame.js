@@ -4,7 +4,7 @@ import { chip, count, figure, h, num, plural, spell, visible } from "./parts/dom
 import { isDark } from "./parts/colour.js";
 import { isSaved } from "./api.js";
 import { address, list, select, state } from "./state.js";
-import { app, isWhatIf, toggle, topStack } from "./app.js";
+import { app, isWhatIf, likeliest, toggle, topStack } from "./app.js";
 import { savePage } from "./save_page.js";
 import { help } from "./keys.js";
 import { KEYS, VIEWS } from "./views.js";
@@ -126,7 +126,7 @@ export function drawTexts() {
 	}
 	const { prediction, tokens } = app.pass, classifies = app.model.head === "classifier";
 	if (!prediction.length) { find("said").replaceChildren("vectors, no prediction"); return; }
-	const best = prediction.reduce((a, b) => (b.p > a.p ? b : a)), end = classifies ? 0 : tokens[topStack()].length - 1;
+	const best = likeliest(), end = classifies ? 0 : tokens[topStack()].length - 1;
 	const isMasked = app.model.shape === "encoder" && !classifies;
 	find("said").replaceChildren(
 		h("span", {}, classifies ? "class" : isMasked ? "at the end" : "next"), " ",
@@ -212,8 +212,8 @@ export function drawChange() {
 	].flat(Infinity).filter(Boolean));
 }
 const translations = ({ own_before: was, own_after: is }) => (was === null ? null : h(
-	"span", { class: "said" }, "translates ", h("q", {}, visible(was)), was === is
-		? " as before" : [" now as ", h("q", { class: "now" }, visible(is) || "nothing")],
+	"span", { class: "said" }, "translates ", h("q", { title: was }, visible(was)), was === is
+		? " as before" : [" now as ", h("q", { class: "now", title: is }, visible(is) || "nothing")],
 ));
 function prediction({ position: i, before, after }) {
 	const classifies = app.model.head === "classifier", list = app.pass.tokens[topStack()];

@@ -30,7 +30,7 @@ export function help() {
 			"dl", { class: "facts" }, Object.values(VIEWS).map((view, i) => line(KEYS[i], view.title)),
 			Object.values(ACTIONS).map(([key, text]) => line(key, text)),
 		),
-		h("p", { class: "note" }, "In a matrix the arrow keys move and Enter derives the number. The browser's Back undoes a view, a stage or a derivation."),
+		h("p", { class: "note" }, "In a matrix arrow keys move and Enter derives. Back undoes a view, a stage or a derivation."),
 		h("button", { onclick: () => box.close() }, "Close"),
 	);
 	if (!box.open) box.showModal();

@@ -1,7 +1,7 @@
 // The page: draws the frame, the chosen view, and the derivation beside it, whenever the selection changes.
 
 import { announce, h, note } from "./parts/dom.js";
-import { fitAll } from "./parts/matrix.js";
+import { fitAll, isLarge } from "./parts/fit.js";
 import { absent, closeMenus } from "./parts/panel.js";
 import { get, isSaved, ServiceError } from "./api.js";
 import { list, select, settle, state, subscribe } from "./state.js";
@@ -36,9 +36,7 @@ function fail(error) {
 	pending.add("view");
 	done();
 }
-const startOver = () => select({
-	text: null, target: null, more: "", q: "", k: "", step: "", off: "", mute: "", swap: "", temperature: "", top_k: "", top_p: "", seed: "1",
-});
+const startOver = () => { location.hash = `view=${frame.viewName()}`; };
 const done = () => {
 	find("main").setAttribute("aria-busy", "false");
 	document.documentElement.dataset.drawn = String(ticket);
@@ -57,8 +55,7 @@ function swap(element, nodes, isNew) {
 
 // The derivation beside the view; a view that fills the page makes room for it.
 function beside(view, side, isNew) {
-	const isLarge = document.documentElement.hasAttribute("data-large");
-	find("desk").classList.toggle("alone", Boolean((view.alone || isLarge) && !side));
+	find("desk").classList.toggle("alone", Boolean((view.alone || isLarge()) && !side));
 	find("desk").classList.toggle("derives", Boolean(side));
 	swap(find("side"), [side || h("section", { class: "panel empty" }, h("p", {}, WELCOME), note("Press ? for the keys."))], isNew);
 	for (const one of document.querySelectorAll("main .n")) one.toggleAttribute("data-on", one.dataset.key === state().cell);
@@ -85,9 +82,7 @@ async function draw(changed) {
 		const asked = ASKS.some((key) => pending.has(key)) ? await ask() : {};
 		if (mine !== ticket) return;
 		Object.assign(app, asked);
-		const opens = !state().at && !state().head ? await again(opening) : {};
-		if (mine !== ticket) return;
-		settle(opens);
+		if (!state().at && !state().head) settle(opening());
 		Object.assign(app, await again(readPairs));
 		if (mine !== ticket) return;
 		frame.drawTexts();

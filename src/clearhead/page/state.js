@@ -1,4 +1,4 @@
-// The one selection: model text, place, head, query, key, stage, step. It lives in the address bar; views subscribe.
+// The selection, which lives in the address bar; views subscribe.
 
 const DEFAULTS = {
 	view: "attention", text: null, target: null, more: "", at: "", head: "", q: "", k: "", stage: "softmax", cell: "",

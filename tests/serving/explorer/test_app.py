@@ -147,7 +147,13 @@ def test_effects_are_those_of_muting_each_head(asker: Asker) -> None:
     for effect in effects[:: max(1, len(effects) // 4)]:
         with intervene(asker.model.module, zero(f"{effect['attention']}.{effect['head']}")):
             after = last_shares(asker.model, ids_of(answer))
-        assert effect["moved"] == pytest.approx(float((before * (before / after).log()).sum()), abs=1e-6)
+        # Heads are muted in the rows of a batch, whose sums round differently.
+        assert effect["moved"] == pytest.approx(float((before * (before / after).log()).sum()), abs=1e-5)
+    name = effects[-1]["attention"]
+    some = asker.read(answer["name"], "effects", position=-1, attention=name)
+    assert some == [effect for effect in effects if effect["attention"] == name]
+    path = f"/api/passes/{answer['name']}/effects?position=-1&attention=x"
+    assert "is not an attention" in asker.refused("GET", path)
 
 
 def test_statistics_of_heads(writes: Asker) -> None:
@@ -262,6 +268,8 @@ def test_the_strongest_pair_of_each_head(asker: Asker) -> None:
     names = [one["name"] for one in asker.client.get("/api/model").json()["attentions"]]
     pairs = [pair for name in names for pair in asker.read(answer["name"], "pairs", attention=name)]
     assert len(pairs) == 3 * len(names)
+    opening = asker.client.get("/api/model").json()["opening"]
+    assert answer["pairs"] == [pair for pair in pairs if pair["attention"] == opening]
     for pair in pairs:
         A = trace[f"{pair['attention']}.weights"][0, pair["head"]]
         assert pair["weight"] == pytest.approx(float(A[pair["query"], pair["key"]]))
@@ -385,6 +393,20 @@ def test_words_left_out_of_a_classified_text(decides: Asker) -> None:
     P = last_shares(decides.model, {"encoder": [id for place, id in enumerate(ids) if place != 2]})
     assert found["words"][1]["p"] == pytest.approx(P.tolist(), abs=1e-6)
     assert found["whole"] == pytest.approx(last_shares(decides.model, {"encoder": ids}).tolist(), abs=1e-6)
+    assert found["unit"] == "word"
+
+
+def test_tokens_left_out_of_a_text_that_is_one_word(decides: Asker) -> None:
+    """Such as DNA."""
+    answer = decides.ask("cat,the,dog")
+    found = decides.read(answer["name"], "without")
+    assert found["unit"] == "token"
+    assert [(row["word"], row["places"]) for row in found["words"]] == [
+        ("cat", [1]), (",", [2]), ("the", [3]), (",", [4]), ("dog", [5]),
+    ]  # fmt: skip
+    ids = [token["id"] for token in answer["tokens"]["encoder"]]
+    P = last_shares(decides.model, {"encoder": [id for place, id in enumerate(ids) if place != 3]})
+    assert found["words"][2]["p"] == pytest.approx(P.tolist(), abs=1e-6)
 
 
 def test_a_part_of_a_weight(writes: Asker) -> None:

@@ -2,19 +2,21 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from clearhead.errors import InputError, suggest
-from clearhead.inspection.capture import zero
+from clearhead.inspection.capture import edit
 from clearhead.inspection.passes import Pass
 from clearhead.inspection.readings.predictions import check_position, probabilities
 from clearhead.inspection.readings.tensors import stack_of
 from clearhead.inspection.tokens import TextToken
 
 THUMBNAIL = 48  # the most rows and columns
+MUTED_TOKENS = 1024  # that are computed at once, as rows of a batch in each of which another head is muted
 CONTENT_LETTERS = 4  # a word with fewer is rarely about anything
 
 
@@ -105,12 +107,8 @@ def statistics_of(captured: Pass, attention: str, heads: Sequence[int]) -> list[
 
 def strongest_pairs(captured: Pass, attention: str) -> list[StrongestPair]:
     """Of every head of a sublayer the pair to look at first: of two long words the one with the largest weight."""
-    config = captured.module.config
-    if attention not in config.attentions():
-        raise InputError(
-            f"{attention} is not an attention of this model. {suggest(attention, config.attentions())}"
-        )
-    if not (heads := config.heads(attention)):  # pruned
+    check_attention(captured, attention)
+    if not (heads := captured.module.config.heads(attention)):  # pruned
         return []
     best: list[tuple[int, tuple[int, int, float]]] = [(-1, (0, 0, -1.0))] * len(heads)
     for rows, _, weights in captured.trace.attention_parts(attention):
@@ -121,6 +119,13 @@ def strongest_pairs(captured: Pass, attention: str) -> list[StrongestPair]:
             # Longer words come first, then the larger weight.
             best[place] = max(best[place], found, key=lambda one: (one[0], one[1][2]))
     return [StrongestPair(attention, head, *pair) for head, (_, pair) in zip(heads, best, strict=True)]
+
+
+def check_attention(captured: Pass, attention: str) -> None:
+    """Rejects the name of a sublayer that the model does not have."""
+    names = captured.module.config.attentions()
+    if attention not in names:
+        raise InputError(f"{attention} is not an attention of this model. {suggest(attention, names)}")
 
 
 def pairs_of_words(captured: Pass, attention: str, rows: slice) -> tuple[int, Tensor]:
@@ -163,15 +168,40 @@ def thumbnails(captured: Pass) -> dict[str, Tensor]:
     return pictures
 
 
-def mute_effects(captured: Pass, position: int) -> list[MuteEffect]:
-    """How far the prediction after a token moves when each head is muted, by itself."""
+def mute_effects(captured: Pass, position: int, attention: str | None = None) -> list[MuteEffect]:
+    """How far the prediction after a token moves when each head, of one sublayer or of all, is muted by itself."""
     check_position(captured, captured.top, position)
-    if captured.module.config.head == "none":
+    config = captured.module.config
+    if config.head == "none":
         raise InputError("This model has no head, so it predicts nothing that muting could change.")
-    before = probabilities(captured.trace.row(position))
-    best, effects = int(before.argmax()), []
-    for attention, head, place in heads_of(captured):
-        after = probabilities(captured.rerun(zero(f"{attention}.{head}"), position=position))
-        moved = float((torch.special.xlogy(before, before) - torch.special.xlogy(before, after)).sum())
-        effects.append(MuteEffect(attention, head, place, moved, float(after[best] - before[best])))
+    if attention is not None:
+        check_attention(captured, attention)
+    before, effects = probabilities(captured.trace.row(position)), []
+    best, entropy = int(before.argmax()), torch.special.entr(before).sum()
+    for name in config.attentions() if attention is None else [attention]:
+        if not config.heads(name):  # pruned
+            continue
+        after = without_each_head(captured, name, position)  # (h, vocabulary)
+        moved = -entropy - torch.special.xlogy(before, after).sum(-1)
+        change = after[:, best] - before[best]
+        effects += [
+            MuteEffect(name, head, place, float(moved[place]), float(change[place]))
+            for place, head in enumerate(config.heads(name))
+        ]
     return effects
+
+
+def without_each_head(captured: Pass, attention: str, position: int) -> Tensor:
+    """The probabilities after a position with each head of a sublayer muted: heads are the rows of a batch."""
+    count, n = len(captured.module.config.heads(attention)), sum(map(len, captured.ids.values()))
+    found = []
+    for rows in torch.arange(count).split(max(1, MUTED_TOKENS // n)):
+        mute = partial(mute_heads, rows[:, None] == torch.arange(count))
+        Z = captured.rerun_rows(edit(f"{attention}.heads", mute), rows=len(rows), position=position)
+        found.append(torch.softmax(Z.double(), -1))
+    return torch.cat(found)
+
+
+def mute_heads(muted: Tensor, X: Tensor) -> Tensor:
+    """X (b, h, n, d_v) with zeros for the heads that are marked in each row (b, h)."""
+    return X.masked_fill(muted[..., None, None], 0.0)

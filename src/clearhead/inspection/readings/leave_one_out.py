@@ -20,23 +20,28 @@ class WithoutWord:
 class LeaveOneOut:
     """The probabilities of the whole text, and of the text without each of its words."""
 
+    unit: str  # what is removed: a word, or a token of a text that is one word, such as DNA
     labels: list[str]
     whole: list[float]
     words: list[WithoutWord]
 
 
 def leave_one_out(captured: Pass) -> LeaveOneOut:
-    """The class probabilities without each word of the text."""
+    """The class probabilities without each word of the text; without each token where there is only one word."""
     if captured.module.config.head != "classifier":
         raise InputError("This model knows no classes, so there is no effect of a word to show.")
-    stack, rows = captured.top, []
-    for word, places in words_of(captured):
+    stack, rows, words = captured.top, [], words_of(captured)
+    is_one = len(words) == 1 and len(words[0][1]) > 1
+    if is_one:
+        spelled = captured.tokens[stack]
+        words = [(captured.text[spelled[i].start : spelled[i].end], {i}) for i in sorted(words[0][1])]
+    for word, places in words:
         kept = [id for place, id in enumerate(captured.ids[stack]) if place not in places]
         if kept:
             P = probabilities(captured.rerun(ids={stack: kept}))
             rows.append(WithoutWord(word, sorted(places), P.tolist()))
     whole = probabilities(captured.trace.row(-1)).tolist()
-    return LeaveOneOut(captured.inspector.reader.labels, whole, rows)
+    return LeaveOneOut("token" if is_one else "word", captured.inspector.reader.labels, whole, rows)
 
 
 def words_of(captured: Pass) -> list[tuple[str, set[int]]]:

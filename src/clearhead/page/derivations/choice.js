@@ -1,5 +1,5 @@
 // Where predictions come from: logits, probabilities, the rules of sampling, classes, and what the head reads.
-// A cell may name another pass at its end: "p:5:17:base", "p:5:17:step3", "p:0:2:word4" (see `passOf`).
+// A cell may name another pass at its end, "p:5:17:step3" (see `passOf`).
 
 import { count, note, num, percent, visible } from "../parts/dom.js";
 import { app, choice, passOf, reading, rule, site, stackOf, temperatureOf, tokenAt, tokens, topStack, weight, weightRow } from "../app.js";
@@ -158,7 +158,7 @@ export async function drawn(i) {
 			listing(["", "from", "to"], found.rows.filter(({ final }) => final > 0).sort((a, b) => a.id - b.id).map(
 				(row) => [names(row.id), row.from, row.to],
 			), found.rows.filter(({ final }) => final > 0).sort((a, b) => a.id - b.id).indexOf(own)),
-			note("The first 53 bits of blake2b of seed and step: the same on every machine. Tokens are added up in the order of their ids."),
+			note("The first 53 bits of blake2b of seed and step: the same on every machine."),
 		],
 	};
 }

@@ -47,12 +47,12 @@ export const [entropy, distance, first, previous] = Object.keys(STATISTICS).map(
 
 // KL(before, after) when a head is muted: the model runs again without it.
 export async function moved(who, i) {
-	const { question } = app.pass, name = headAt(who).name;
+	const { question } = app.pass, { one, place, name } = headAt(who);
 	const muted = await post("api/passes", { ...question, mute: [...question.mute, name] });
 	const [P, R] = [await probabilities(i), await probabilities(i, muted)];
 	const rows = P.map((p, id) => [id, p, R[id], p > 0 ? p * Math.log(p / R[id]) : 0]);
 	const most = rows.sort((a, b) => Math.abs(b[3]) - Math.abs(a[3])).slice(0, 24), names = await named(i);
-	const captured = (await reading("effects", { position: i })).find((row) => `${row.attention}.${row.head}` === name).moved;
+	const captured = (await reading("effects", { position: i, attention: one.name }))[place].moved;
 	return {
 		title: [`Effect of muting head ${name}`], formula: "KL = ∑_t P_t ln {P_t} / {P′_t}",
 		say: [" nats = the sum over all ", `${P.length}; P′ is the prediction without this head`], captured,

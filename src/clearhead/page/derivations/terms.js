@@ -1,9 +1,10 @@
 // What derivations share: rows of tensors, sums term by term, and numbers with a derivation of their own.
 
 import { cells, chip, figure, h, table } from "../parts/dom.js";
+import { isLarge } from "../parts/fit.js";
 import { tokens } from "../app.js";
 
-const MANY = 40, FEW = 24; // terms that are shown in order; of more, so many of the largest
+const MANY = 40, FEW = 24, LARGE = 4; // terms that are shown in order; of more, so many of the largest; in large type
 export const at = (X, i, j) => X.data[i * X.shape.at(-1) + j];
 export const rowOf = (X, i) => X.data.subarray(i * X.shape.at(-1), (i + 1) * X.shape.at(-1));
 export const total = (numbers) => { let sum = 0; for (const x of numbers) sum += x; return sum; };
@@ -15,16 +16,16 @@ export const shown = (stack, i) => chip(tokens(stack)[i]);
 export function listing(heads, rows, on = -1) {
 	const number = (x) => (Array.isArray(x) ? x[0] : x), last = (i) => number(rows[i].at(-1));
 	let some = [...rows.keys()];
-	if (rows.length > MANY) some = some.sort(
+	if (rows.length > (isLarge() ? LARGE + 1 : MANY)) some = some.sort(
 		(a, b) => (b === on) - (a === on) || Math.abs(last(b)) - Math.abs(last(a)),
-	).slice(0, FEW);
+	).slice(0, isLarge() ? LARGE : FEW);
 	const lines = some.map((i) => cells(
 		rows[i].map((x, c) => (c ? figure(number(x), Array.isArray(x) ? x[1] : null) : x)),
 		{ class: i === on ? "on" : null },
 	));
 	if (some.length < rows.length) {
 		const rest = total(rows.map((_, i) => last(i))) - total(some.map(last));
-		lines.push(cells([`${rows.length - some.length} more`, ...heads.slice(2).map(() => ""), figure(rest)]));
+		lines.push(cells([`${rows.length - some.length} more`, ...heads.slice(2).map(() => ""), figure(rest)], { class: "rest" }));
 	}
 	return table(heads, lines, "terms");
 }

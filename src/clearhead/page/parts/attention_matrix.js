@@ -1,6 +1,7 @@
 // Attention weights as a matrix in a panel, as several views show them.
 
 import { scaleOfWeights } from "./colour.js";
+import { h } from "./dom.js";
 import { matrix } from "./matrix.js";
 import { panel } from "./panel.js";
 import { hidesSome, isVisible, tokens } from "../app.js";
@@ -19,5 +20,5 @@ export const weightsPanel = ({ one, A, body, drawn, ...rest }) => panel({
 		["query", ...tokens(one.keys).map((token) => token.text)],
 		...tokens(one.stack).map((token, i) => [token.text, ...A.data.subarray(i * A.shape[1], (i + 1) * A.shape[1])]),
 	],
-	body: [weightsMatrix(one, A, { wide: 420, tall: 420, ...drawn }), body], ...rest,
+	body: h("div", { class: "beside" }, weightsMatrix(one, A, { wide: 420, tall: 420, ...drawn }), body), ...rest,
 });

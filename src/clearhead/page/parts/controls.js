@@ -1,6 +1,6 @@
 // Lists, buttons and numbers to choose with, and the selection, which every view that uses it shows.
 
-import { chip, figure, h, num } from "./dom.js";
+import { chip, figure, h, num, spell } from "./dom.js";
 import { select, state } from "../state.js";
 import { isSaved } from "../api.js";
 import { app, attention, head, isAllowed, keyToken, query, temperatureOf, tokens } from "../app.js";
@@ -66,7 +66,7 @@ export function chooser({ pair = true } = {}) {
 	const one = attention();
 	const token = (label, key, stack, now) => picker(
 		h("span", { class: key }, label), key,
-		tokens(stack).map(({ text }, i) => [i, `${i} ${[...text].slice(0, 16).join("")}`]), now,
+		tokens(stack).map((one, i) => [i, `${i} ${spell(one, 16)}`]), now,
 		(value) => select({ [key]: value }),
 	);
 	const names = app.model.attentions.map(({ name }) => name);

@@ -34,7 +34,7 @@ export const svg = (name, properties, ...children) => build(
 );
 export const m = (name, ...children) => build(document.createElementNS(MATH, name), {}, children);
 
-// MathML from one line, such as "A_{ij} = {exp S_{ij}} / {∑_j exp S_{ij}}": _ below, ^ above, √{…}, {…} / {…}.
+// MathML from one line, such as "A_{ij} = {exp S_{ij}} / {∑_j exp S_{ij}}".
 export function formula(source) {
 	const parts = source.match(/"[^"]*"|[\p{L}′]+|[\d.]+|\S/gu);
 	const one = () => {
@@ -142,12 +142,18 @@ export const track = (share, kind = "") => h(
 	"span", { class: `track ${kind}` }, h("i", { style: { width: `${Math.max(0, Math.min(1, share)) * 100}%` } }),
 );
 
+// Bars for numbers of both signs, the longest for the largest of them.
+export const signedTracks = (values) => {
+	const most = Math.max(...values.map(Math.abs), 1e-9);
+	return (x) => track(Math.abs(x) / most, x < 0 ? "k" : "q");
+};
+
 export const facts = (lines) => h("dl", { class: "facts" }, lines.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 // A drawing of so many pixels at normal text size; it grows with the text.
 export const chart = (width, height, label, ...parts) => svg(
 	"svg",
 	{
-		class: "chart", viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label,
+		class: "chart", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "xMinYMin meet", role: "group", "aria-label": label,
 		style: { width: `${width / 16}rem`, "--natural": `${width}px` },
 	},
 	parts,

@@ -3,14 +3,14 @@
 
 import { h, num, spell, visible } from "./dom.js";
 import { colourer, inkOn, property, scaleFor } from "./colour.js";
+import { rem, screenRoom } from "./fit.js";
 
 const LABEL = 96; // the widest label, in CSS pixels at normal text size
 const LEAST = 11; // the smallest text, in CSS pixels at any size
 const FOLDED = 64; // numbers of a strip that is folded into lines, so that they can be read
-const rem = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
 
 // A number in a field: four or five characters.
-const short = (x) => {
+export const short = (x) => {
 	const size = Math.abs(x), text = size < 9999.5 ? x.toFixed(size < 9.995 ? 2 : size < 99.95 ? 1 : 0) : x.toExponential(0);
 	return text.replace("-", "−");
 };
@@ -37,15 +37,8 @@ function legend(scale, hidden) {
 	);
 }
 
-// Draws every matrix of a part of the page for the room that it has there.
-export function fitAll(root) {
-	const all = [...root.querySelectorAll("canvas")].filter((canvas) => canvas.fit);
-	const rooms = all.map((canvas) => canvas.parentElement.clientWidth);
-	all.forEach((canvas, i) => { if (rooms[i]) canvas.fit(rooms[i]); });
-}
-// The height that a matrix may have, so that its panel fits the screen.
-const tallOf = (id) => document.getElementById(id).offsetHeight;
-const roomBelow = () => Math.max(240, innerHeight - tallOf("frame") - tallOf("changed") - 184 * rem());
+// The height that a matrix may have, so that its panel about fits the screen.
+const roomBelow = () => Math.max(240, screenRoom() - 176 * rem());
 
 export function matrix(options) {
 	const {
@@ -64,10 +57,10 @@ export function matrix(options) {
 	const context = canvas.getContext("2d");
 	let g = null, image = picture(values, rows, columns, scale, isHidden); // g: the geometry on screen
 
-	function measure(room) {
-		const unit = rem(), mono = property("--mono");
+	function measure(room, less) {
+		const unit = rem(), mono = property("--mono"), share = options.share || (small ? 0.62 : 1);
 		if (bare && !options.isPlain) fold(room, unit);
-		const most = { w: Math.min(wide * unit, room), h: Math.min(tall * unit, roomBelow() * (options.share || (small ? 0.62 : 1))) };
+		const most = { w: Math.min(wide * unit, room), h: Math.max(96, Math.min(tall * unit, roomBelow() * share) - less * share) };
 		context.font = `${12 * unit}px ${mono}`;
 		const widest = (tokens, n) => (tokens ? Math.min(
 			LABEL * unit,
@@ -75,9 +68,11 @@ export function matrix(options) {
 		) : 26 * unit);
 		const side = bare ? 2 : widest(rowTokens, rows), head = bare ? 2 : columnTokens ? widest(columnTokens, columns) : 18 * unit;
 		const largest = (small ? 24 : 52) * unit, fits = Math.min((most.w - side - 4) / columns, bare ? 44 * unit : largest);
-		const cellW = columnTokens ? Math.max(1, Math.min(fits, Math.max(2, (most.h - head) / rows))) : Math.max(0.5, fits);
+		const square = Math.max(1, Math.min(fits, Math.max(2, (most.h - head) / rows)));
+		const isLow = !small && square >= LEAST + 3 && square < 38 * unit; // wider fields have room for their numbers
+		const cellW = columnTokens ? (isLow ? Math.min(fits, Math.max(square, Math.min(2.4 * square, 38 * unit))) : square) : Math.max(0.5, fits);
 		const cellH = bare ? (rows > 1 || columns <= 16 ? 22 : 20) * unit : Math.min(
-			columnTokens ? cellW : Math.max(cellW, 24 * unit), Math.max(1, (most.h - head) / rows), largest,
+			columnTokens ? square : Math.max(cellW, 24 * unit), Math.max(1, (most.h - head) / rows), largest,
 		);
 		const hasRows = !bare && cellH >= LEAST, hasColumns = cellW >= LEAST || !columnTokens;
 		const left = bare || (small && !hasRows) ? 2 : hasRows ? side : 14 * unit;
@@ -98,8 +93,8 @@ export function matrix(options) {
 		selected = selected[1] < 0 ? [-1, -1] : [Math.floor(at / columns), at % columns];
 		image = picture(values, rows, columns, scale, isHidden);
 	}
-	canvas.fit = (room) => {
-		g = measure(room);
+	canvas.fit = (room, less = 0) => { // less: pixels of height that its panel lacks
+		g = measure(room, less);
 		const ratio = Math.min(3, devicePixelRatio || 1), width = Math.ceil(g.left + g.wideAll + 2), height = Math.ceil(g.top + g.tallAll + 2);
 		Object.assign(g, { ratio, width, height });
 		canvas.width = width * ratio;

@@ -3,7 +3,7 @@
 import { empty, h, note, num, spell, svg, visible } from "./dom.js";
 import { colourer, css, inkOn, property } from "./colour.js";
 
-export function panel({ title, note: said, body, rows, python, drawing, key, first }) {
+export function panel({ title, note: said, body, rows, python, drawing, key, first, aside }) {
 	const plain = [title].flat().map((part) => (part instanceof Node ? part.textContent : part)).join("");
 	const section = h("section", { class: "panel", "data-panel": key || plain, "aria-label": visible(plain) });
 	const name = (key || plain).toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
@@ -24,7 +24,7 @@ export function panel({ title, note: said, body, rows, python, drawing, key, fir
 		),
 	);
 	section.append(
-		...(first ? [first] : []), h("header", {}, h("div", {}, h("h2", {}, title), said ? note(said) : null), menu),
+		...(first ? [first] : []), h("header", {}, h("div", {}, h("h2", {}, title), said ? note(said) : null), aside, menu),
 		...[body].flat(Infinity).filter(Boolean),
 	);
 	section.exports = out;

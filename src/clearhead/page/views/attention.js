@@ -7,7 +7,7 @@ import { panel } from "../parts/panel.js";
 import { weightsMatrix } from "../parts/attention_matrix.js";
 import { pythonPass, quote } from "../parts/python.js";
 import {
-	app, attention, head, headName, headTensors, hidesSome, isVisible, keyToken, look, query, tokens, toggle, weight,
+	app, attention, head, headName, headTensors, hidesSome, isVisible, keyToken, look, nameAt, query, tokens, toggle, weight,
 } from "../app.js";
 import { chooser } from "../parts/controls.js";
 import { isSaved } from "../api.js";
@@ -56,8 +56,7 @@ function pairPanel(T) {
 	const step = (...parts) => h("span", {}, parts.flatMap((part) => [part, " "]));
 	return panel({
 		title: [
-			"How much ", h("b", { class: "q" }, spell(tokens(one.stack)[i])), " looks at ",
-			h("b", { class: "k" }, spell(tokens(one.keys)[j])),
+			"How much ", h("b", { class: "q" }, nameAt(one.stack, i)), " looks at ", h("b", { class: "k" }, nameAt(one.keys, j)),
 		],
 		key: "pair",
 		rows: () => [
@@ -226,7 +225,7 @@ async function stagePanel(T, now, names) {
 			? "Rows are queries, columns keys; in Q, K, V, H and H W_o columns are dimensions."
 			: NOTES[now.name],
 		rows, drawing: () => own, python: () => pythonStage(now.name), first: stepper,
-		body: [isAll ? null : formula(FORMULAS[now.name]), body],
+		aside: isAll ? null : formula(FORMULAS[now.name]), body,
 	});
 }
 
@@ -241,12 +240,15 @@ const SWITCHES = [
 function switches() {
 	const missing = app.model.parts.missing, off = list("off");
 	return h(
-		"section", { class: "panel", "aria-label": "What if" }, h("h2", {}, "What if …"),
-		note("The whole model runs again without a part, with the same weights. The bar below says what changes, until you restore it."),
-		h("p", { class: "row" }, h(
-			"button", { key: "mute", "aria-pressed": String(list("mute").includes(headName())), disabled: isSaved, onclick: () => toggle("mute", headName()) },
-			`Mute head ${headName()}`,
-		)),
+		"section", { class: "panel", "aria-label": "What if" },
+		h(
+			"div", { class: "row" }, h("h2", {}, "What if …"),
+			h(
+				"button", { key: "mute", "aria-pressed": String(list("mute").includes(headName())), disabled: isSaved, onclick: () => toggle("mute", headName()) },
+				`Mute head ${headName()}`,
+			),
+		),
+		note("The model runs again without a part, with the same weights. The bar below says what changes."),
 		h(
 			"div", { class: "grid", style: { "margin-top": "0.6rem" } },
 			SWITCHES.map(([part, label, why]) => h(

@@ -1,18 +1,17 @@
 // The classifier: what the model predicts for the whole text, how it pools, and what each word does to it (N30, N45).
 
 import { cells, chip, empty, figure, h, num, table, track, visible } from "../parts/dom.js";
-import { scaleFor } from "../parts/colour.js";
-import { strip } from "../parts/matrix.js";
+import { colourer, css, inkOn, scaleFor } from "../parts/colour.js";
+import { short, strip } from "../parts/matrix.js";
 import { panel } from "../parts/panel.js";
 import { pythonPass, pythonSite } from "../parts/python.js";
-import { app, reading, site, tokens, topStack } from "../app.js";
+import { app, likeliest, reading, site, tokens, topStack } from "../app.js";
 import { proof } from "../parts/controls.js";
 import { select, state } from "../state.js";
 
 export const title = "Classifier";
 export const alone = true;
-export const missing = () => (app.model.head === "classifier" ? null : `This model has the head '${app.model.head}': it has no ` +
-	"classes. Open a classifier, such as one trained on builtin:reviews, to see how it decides.");
+export const missing = () => (app.model.head === "classifier" ? null : "This model has no classes. Open a classifier, such as one trained on builtin:reviews.");
 
 export async function draw() {
 	const [pooled, logits, left] = await Promise.all([site("head.pooled"), site("logits"), reading("without")]);
@@ -20,7 +19,7 @@ export async function draw() {
 }
 
 function classPanel(logits) {
-	const classes = app.pass.prediction, best = classes.reduce((a, b) => (b.p > a.p ? b : a));
+	const classes = app.pass.prediction, best = likeliest();
 	const { calibrated, temperature } = app.pass, isCalibrated = temperature !== 1;
 	const sure = (one) => (isCalibrated ? [figure(calibrated[one.id].p, `calibrated:${one.id}`)] : []);
 	const line = (one) => cells(
@@ -32,7 +31,7 @@ function classPanel(logits) {
 	);
 	return panel({
 		title: `The model predicts: ${visible(best.text)}`, key: "classes",
-		note: isCalibrated ? "Calibrated: the softmax of the logits divided by a temperature that was fitted on the validation data, as classify reports it." : null,
+		note: isCalibrated ? "Calibrated: the logits divided by a temperature that was fitted on the validation data, as classify reports it." : null,
 		python: () => pythonPass('print(trace["logits"][0].softmax(-1))'),
 		rows: () => [["class", "logit", "probability"], ...classes.map((one) => [one.text, logits.data[one.id], one.p])],
 		body: [
@@ -65,18 +64,25 @@ function poolPanel(pooled) {
 
 function wordsPanel(left) {
 	const best = left.whole.indexOf(Math.max(...left.whole)), name = visible(left.labels[best]);
-	const effects = left.words.map((one) => left.whole[best] - one.p[best]);
-	const most = Math.max(...effects.map(Math.abs), 1e-9);
+	const unit = left.unit, effects = left.words.map((one) => left.whole[best] - one.p[best]);
 	const line = (one, k) => {
 		const winner = one.p.indexOf(Math.max(...one.p));
 		return cells([
 			h("bdi", {}, visible(one.word).slice(0, 40)), figure(one.p[best], `p:0:${best}:word${k}`),
-			figure(effects[k], `effect:${k}:${best}`), track(Math.abs(effects[k]) / most, effects[k] < 0 ? "k" : "q"),
-			winner === best ? "" : `the class becomes ${visible(left.labels[winner])}`,
+			figure(effects[k], `effect:${k}:${best}`), winner === best ? "" : `the class becomes ${visible(left.labels[winner])}`,
 		]);
 	};
+	const scale = scaleFor(effects, "signed"), paint = colourer(scale);
+	const word = (one, k) => {
+		const colour = paint(effects[k]);
+		return h(
+			"span", { class: "word" },
+			h("b", { style: { "background-color": css(colour), color: inkOn(colour) } }, h("bdi", {}, visible(one.word).slice(0, 40))),
+			figure(effects[k], `effect:${k}:${best}`, short(effects[k])),
+		);
+	};
 	return panel({
-		title: "Without each word", key: "words",
+		title: `Without each ${unit}`, key: "words",
 		python: () => pythonPass(
 			"from clearhead.models.inputs import Inputs", "", `ids = [${tokens(topStack()).map((token) => token.id).join(", ")}]`,
 			`for places in [${left.words.map((one) => `[${one.places.join(", ")}]`).join(", ")}]:`,
@@ -86,11 +92,12 @@ function wordsPanel(left) {
 		rows: () => [["without", ...left.labels], ...left.words.map((one) => [one.word, ...one.p])],
 		note: [
 			`The probability of ${name} is `, figure(left.whole[best], `p:0:${best}`, num(left.whole[best], 3)),
-			". The model reads the text again without each word; the effect is what the word contributed. " +
-			`Orange: without this word, class ${name} is likelier.`,
+			`. The model reads the text again without each ${unit}; the effect is what the ${unit} contributed. ` +
+			`Blue: it speaks for ${name}; orange: without this ${unit}, class ${name} is likelier.`,
 		],
-		body: left.words.length ? table(
-			["without", `p(${name})`, "effect", "", ""], left.words.map(line), "words",
-		) : empty("There are no words to remove."),
+		body: left.words.length ? [
+			h("div", { class: "sentence" }, left.words.map(word)),
+			table(["without", `p(${name})`, "effect", ""], left.words.map(line), "words"),
+		] : empty("There are no words to remove."),
 	});
 }

@@ -1,14 +1,15 @@
 // Embeddings: each token's vector, its position's, its neighbours, and all of them in two dimensions (N2, N4, N7).
 
-import { cells, chart, chip, figure, h, note, num, percent, spell, svg, table, track, visible } from "../parts/dom.js";
+import { cells, chart, chip, figure, h, note, num, percent, signedTracks, spell, svg, table, visible } from "../parts/dom.js";
 import { scaleFor } from "../parts/colour.js";
 import { matrix, strip } from "../parts/matrix.js";
 import { panel } from "../parts/panel.js";
 import { pythonPass, pythonSite } from "../parts/python.js";
 import {
-	app, chosenStack, place, reading, site, stackOf, SWAPS, swapPass, swappedText, tokens, topStack, wordsOf,
+	app, chosenStack, likeliest, nameAt, place, reading, site, stackOf, SWAPS, swapPass, swappedText, tokens, topStack, wordsOf,
 } from "../app.js";
 import { picker, placeChooser, stackPicker } from "../parts/controls.js";
+import { norm } from "../derivations/terms.js";
 import { isSaved } from "../api.js";
 import { list, select, state } from "../state.js";
 
@@ -25,7 +26,7 @@ export async function draw() {
 	]);
 	return [
 		placeChooser(stack, i, stackPicker(stack)), vectorPanel(stack, i, E, P, X), await swapPanel(),
-		h("div", { class: "pair" }, nearPanel(stack, tokens(stack)[i], near), flatPanel(stack, i, flat, chosen, offered)),
+		h("div", { class: "pair stacked" }, nearPanel(stack, tokens(stack)[i], near), flatPanel(stack, i, flat, chosen, offered)),
 		tablePanel(stack, i, E),
 	];
 }
@@ -45,9 +46,9 @@ function vectorPanel(stack, i, E, P, X) {
 			["sum", "out", line(X, i), (c) => `stream:${i}:${c}:${stack}.embeddings.out`],
 		] : []),
 	];
-	const scale = scaleFor(rows.flatMap(([, , x]) => x), "signed"), norm = (x) => Math.sqrt(x.reduce((a, b) => a + b * b, 0));
+	const scale = scaleFor(rows.flatMap(([, , x]) => x), "signed");
 	return panel({
-		title: `The vector of ${spell(tokens(stack)[i])}`, key: "vector",
+		title: `The vector of ${nameAt(stack, i)}`, key: "vector",
 		python: () => pythonSite(`${stack}.embeddings.tokens`, undefined, `print(X[${i}])`),
 		rows: () => [
 			["dimension", ...rows.map(([name]) => name)], ...rows[0][2].map((_, c) => [c, ...rows.map(([, , x]) => x[c])]),
@@ -76,7 +77,7 @@ async function swapPanel() {
 	);
 	const lines = [];
 	if (other !== null && app.model.head !== "none") for (const [v, [name, off]] of SWAPS.entries()) {
-		if (off.every((part) => !(part in app.model.parts.missing))) lines.push([name, await likeliest(2 * v), await likeliest(2 * v + 1)]);
+		if (off.every((part) => !(part in app.model.parts.missing))) lines.push([name, await swapped(2 * v), await swapped(2 * v + 1)]);
 	}
 	const said = ({ best, end, number, own }) => (own !== null ? h("bdi", {}, visible(own)) : h(
 		"span", { class: "row" }, app.model.head === "classifier" ? h("b", {}, visible(best.text)) : chip(best),
@@ -86,28 +87,26 @@ async function swapPanel() {
 	return panel({
 		title: "Swap two words: what positions are for", key: "swap",
 		rows: () => [["", "as written", "p", "swapped", "p"], ...lines.map(([name, x, y]) => [name, x.own ?? x.best.text, x.best.p, y.own ?? y.best.text, y.best.p])],
-		note: "Attention by itself sees a set of words. Their order comes from positions, and in a decoder from the mask: without both, " +
-			"swapping two words changes nothing.",
+		note: "Attention sees a set of words. Their order comes from positions, and in a decoder from the mask: without both, a swap changes nothing.",
 		body: [bar, lines.length ? [
 			h("p", { class: "note" }, h("bdi", {}, visible(other))),
 			table(["", "as written", "swapped", ""], lines.map(([name, x, y]) => cells([name, said(x), said(y), isSame(x, y) ? "the same" : "different"])), "swapped"),
 		] : null],
 	});
 }
-async function likeliest(number) {
+async function swapped(number) {
 	const { prediction, tokens: some, own_target: own, change } = await swapPass(number);
 	const end = app.model.head === "classifier" ? 0 : some[topStack()].length - 1;
-	return { best: prediction.reduce((a, b) => (b.p > a.p ? b : a)), end, number, own: change?.own_after ?? own };
+	return { best: likeliest(prediction), end, number, own: change?.own_after ?? own };
 }
 
 function nearPanel(stack, token, near) {
 	const side = (name, key) => {
-		const most = Math.max(...near[key].map((one) => Math.abs(one.value)), 1e-9);
+		const bar = signedTracks(near[key].map((one) => one.value));
 		const one = ({ id, value, text }) => cells([
-			chip({ id, text }), figure(value, `near:${key}:${token.id}:${id}:${stack}`),
-			track(Math.abs(value) / most, value < 0 ? "k" : "q"),
+			chip({ id, text }), figure(value, `near:${key}:${token.id}:${id}:${stack}`), bar(value),
 		]);
-		return h("div", {}, h("h3", {}, name), table(["token", name, ""], near[key].map(one), name));
+		return table(["token", name, ""], near[key].map(one), name);
 	};
 	return panel({
 		title: `Neighbours of ${spell(token)}`, key: "neighbours",
@@ -116,12 +115,12 @@ function nearPanel(stack, token, near) {
 			`for values in (torch.cosine_similarity(E, E[${token.id}][None]), E @ E[${token.id}]):`,
 			"    print(values.topk(11))",
 		),
-		note: "The nearest of the whole vocabulary. The dot product also favours long vectors; the cosine compares directions only.",
+		note: "The nearest of the vocabulary. The dot product favours long vectors; the cosine compares directions only.",
 		rows: () => [
 			["measure", "token", "id", "value"],
 			...Object.entries(near).flatMap(([name, list]) => list.map((one) => [name, one.text, one.id, one.value])),
 		],
-		body: h("div", { class: "pair" }, side("cosine", "cosine"), side("dot product", "dot")),
+		body: h("div", { class: "pair close" }, side("cosine", "cosine"), side("dot product", "dot")),
 	});
 }
 

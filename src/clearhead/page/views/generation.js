@@ -14,7 +14,7 @@ export const title = "Generation";
 export const alone = true;
 
 export const missing = () => (app.model.head === "language" && app.model.shape !== "encoder" ? null
-	: "This model generates no text. Open a language model or a translator to see it generate token by token.");
+	: "This model generates no text. Open a language model or a translator.");
 
 export async function draw() {
 	const found = await generated(), last = found.steps.length - 1;
@@ -77,7 +77,7 @@ function otherSearch({ steps }) {
 	const letters = (text) => text.replace(/[\s·]/g, ""), here = letters(steps.filter(({ token }) => !token.special).map(({ token }) => token.text).join(""));
 	if (here === letters(own)) return null;
 	const how = temperatureOf("generation") ? "Drawn at random" : "Token by token, always the likeliest";
-	return ` ${how}; the translation shown in the Target box was found by beam search, which follows several beginnings, so the two may differ.`;
+	return ` ${how}; the translation in the Target box was found by beam search, which follows several beginnings.`;
 }
 
 function scrubPanel(found, step) {
@@ -104,7 +104,7 @@ function scrubPanel(found, step) {
 		],
 		python: pythonGeneration,
 		note: [
-			"Each step reads everything generated before it. A mistake stays in the text and can lead to others.", otherSearch(found),
+			"Each step reads all before it: a mistake stays, and can lead to others.", otherSearch(found),
 		],
 		body: [
 			h(
@@ -186,7 +186,7 @@ function costPanel(found, step) {
 				"Both ran just now, on this machine. Their logits differ by at most ",
 				figure(apart, `apart:${worst}`, num(apart, 2)), ".",
 			),
-			isMaskless ? note("Without the mask, earlier tokens would have to read the later ones again: what the cache keeps is out of date. The tokens are chosen without it.") : null,
+			isMaskless ? note("Without the mask, earlier tokens read the later ones too: what the cache keeps is out of date, and the tokens are chosen without it.") : null,
 			found.steps.length > 1 ? null : note("One step only: the model ended the text immediately."),
 		],
 	});

@@ -2,7 +2,7 @@
 
 import { cells, chip, empty, figure, h, num, plural, spell, table, track, visible } from "../parts/dom.js";
 import { scaleOfWeights } from "../parts/colour.js";
-import { picture } from "../parts/matrix.js";
+import { picture, short } from "../parts/matrix.js";
 import { panel } from "../parts/panel.js";
 import { weightsPanel } from "../parts/attention_matrix.js";
 import { pythonPass, pythonSite } from "../parts/python.js";
@@ -30,7 +30,7 @@ export async function draw() {
 	const sort = Object.hasOwn(SORTS, state().sort) ? state().sort : null, position = place(topStack());
 	const [stats, pictures, effects, was, is] = await Promise.all([
 		reading("heads"), thumbnails(),
-		sort === "moved" && app.model.head !== "none" ? reading("effects", { position }) : null,
+		sort === "moved" && app.model.head !== "none" ? allEffects(position) : null,
 		reading("prediction", { position }, app.base), reading("prediction", { position }),
 	]);
 	const rows = stats.map((one, i) => ({ ...one, name: `${one.attention}.${one.head}`, ...(effects ? effects[i] : {}) }));
@@ -39,6 +39,20 @@ export async function draw() {
 		h("div", {}, await chosenPanel(rows, position), predictionPanel(was, is, position)),
 	);
 }
+
+// The effect of muting each head, sublayer by sublayer: a large model takes seconds, and the page says how many.
+async function allEffects(position) {
+	const found = [], all = app.model.attentions, begun = performance.now(), asked = state(), main = document.getElementById("main");
+	for (const [done, { name }] of all.entries()) {
+		const left = ((performance.now() - begun) / 1000 / done) * (all.length - done);
+		if (left > 1) main.dataset.progress = `Muting each head: ${done} of ${all.length} sublayers, about ${Math.ceil(left)} s left`;
+		found.push(...await reading("effects", { position, attention: name }));
+		if (state() !== asked) break; // something else has been chosen
+	}
+	delete main.dataset.progress;
+	return found;
+}
+
 const cell = (key, name, position) => `${key}:${name}${key === "moved" ? `:${position}` : ""}`;
 
 function thumb(one, pictures, sort, position) {
@@ -60,22 +74,21 @@ function thumb(one, pictures, sort, position) {
 				},
 				"data-head": one.name,
 				"aria-label": `head ${one.name}${isMuted ? ", muted" : ""}`,
-				title: "Click to choose it, Alt-click or M to mute it",
 			},
 			canvas,
 		),
 		h(
-			"small", {}, sort ? one.name.replace(/^(..).*?coder/, "$1c") : `head ${one.head}`,
-			isMuted ? "muted" : figure(one[key], cell(key, one.name, position), num(one[key], 3)),
+			"small", {}, h("b", {}, sort ? one.name.replace(/^(..).*?coder/, "$1c") : one.head),
+			isMuted ? "off" : figure(one[key], cell(key, one.name, position), key === "moved" ? num(one[key], 2) : short(one[key])),
 		),
 	);
 }
 
 function gridPanel(rows, pictures, sort, position) {
 	const sorted = rows.filter((one) => (one[sort] ?? null) !== null).sort((a, b) => b[sort] - a[sort]);
-	const thumbs = (some) => h("div", { class: "thumbs" }, some.map((one) => thumb(one, pictures, sort, position)));
-	const groups = sort ? thumbs(sorted) : h("div", { class: "grid" }, app.model.attentions.map(({ name }) => h(
-		"div", { class: "headrow" }, h("h3", {}, name), thumbs(rows.filter((row) => row.attention === name)),
+	const thumbs = (some, count) => h("div", { class: "thumbs", style: { "--heads": count } }, some.map((one) => thumb(one, pictures, sort, position)));
+	const groups = sort ? thumbs(sorted, 1) : h("div", { class: "grid groups" }, app.model.attentions.map(({ name, heads }) => h(
+		"div", { class: "headrow" }, h("h3", {}, name), thumbs(rows.filter((row) => row.attention === name), heads.length),
 	)));
 	const sorts = [["place", "place"], ...Object.entries(SORTS).map(([key, [label]]) => [key, label])];
 	return panel({
@@ -84,16 +97,13 @@ function gridPanel(rows, pictures, sort, position) {
 			"for name, A in trace.items():", '    if name.endswith("weights"):',
 			"        print(name, torch.special.entr(A[0]).sum(-1).mean(-1))",
 		),
-		note: `Rows are queries, columns keys, stronger colour means more weight. Below each: ${sort ? SORTS[sort][1] : "the entropy of its rows, in nats"}. ` +
-			"Click a head to choose it; Alt-click or M mutes it.",
+		note: `Rows are queries, columns keys; below, the ${SORTS[sort || "entropy"].join(": ")}. A click chooses a head, Alt-click or M mutes it.`,
 		rows: () => [
 			["head", "entropy", "distance", "first", "previous", "largest", "effect of muting"],
 			...rows.map((one) => [one.name, one.entropy, one.distance, one.first, one.previous, one.largest, one.moved ?? ""]),
 		],
-		body: [
-			h("div", { class: "bar" }, picker("Sorted by", "sort", sorts, sort || "place", (to) => select({ sort: to })), proof()),
-			groups,
-		],
+		aside: h("div", { class: "bar" }, picker("Sorted by", "sort", sorts, sort || "place", (to) => select({ sort: to })), proof()),
+		body: groups,
 	});
 }
 
@@ -152,7 +162,7 @@ function predictionPanel(was, is, position) {
 			'Z = trace["logits"][0]',
 			`print((Z if Z.ndim == 1 else Z[${position}]).softmax(-1).topk(min(10, Z.shape[-1])))`,
 		),
-		note: isOther ? "A dash: not among the ten likeliest." : "Choose a query to see the prediction there; mute a head to see it change.",
+		note: isOther ? "A dash: not among the ten likeliest." : "Mute a head to see it change.",
 		rows: () => [["what", "model", "what if"], ...all.map((one) => [visible(one.text), of(was, one.id) ?? "", of(is, one.id) ?? ""])],
 		body: table(["", ...heads, ""], all.map(line), "prediction"),
 	});

@@ -2,9 +2,11 @@
 
 import { chart, figure, h, num, percent, plural, scroll, spell, svg } from "../parts/dom.js";
 import { colourer, css, inkOn, scaleOfWeights } from "../parts/colour.js";
+import { panelWidth, rem, screenRoom } from "../parts/fit.js";
+import { short } from "../parts/matrix.js";
 import { panel } from "../parts/panel.js";
 import { pythonPass, pythonSite, quote } from "../parts/python.js";
-import { alike, app, attention, head, query, scopedWeights, tokens } from "../app.js";
+import { alike, app, attention, head, nameAt, query, scopedWeights, tokens } from "../app.js";
 import { buttons, chooser, picker } from "../parts/controls.js";
 import { strongest } from "../derivations/heads.js";
 import { select, state } from "../state.js";
@@ -38,7 +40,7 @@ export async function draw() {
 			python: pythonWeights,
 			note: [
 				`${kept.length} of ${plural(links, "link")} ${kept.length === 1 ? "is" : "are"} drawn; the rest carry `, figure(dropped, "dropped", percent(dropped)),
-				" of the weight. Queries on the left, keys on the right. Choose a word above to see its links alone.",
+				" of the weight. Choose a word above to see its links alone.",
 			],
 			body: [
 				h(
@@ -54,20 +56,22 @@ export async function draw() {
 const longest = (list) => Math.max(9, ...list.map((token) => [...spell(token, 20)].length));
 function curves(kept, chosen) {
 	const one = attention(), left = tokens(one.stack), right = tokens(one.keys), most = Math.max(left.length, right.length);
-	const step = Math.max(12, Math.min(26, 620 / most)), from = 24 + 7.9 * longest(left), to = from + 260, width = to + 24 + 7.9 * longest(right), isOnly = state().q !== "";
+	const unit = rem(), tall = Math.min(620, screenRoom() / unit - 165); // so that it fits the screen, where words stay legible
+	const step = Math.max(12 / unit, Math.min(26, (tall - 48) / most)), from = 24 + 7.9 * longest(left), isOnly = state().q !== "";
+	const after = 24 + 7.9 * longest(right), to = from + Math.max(200, Math.min(520, panelWidth() - from - after)), width = to + after;
 	const y = (k, count) => (24 + (k + 0.5) * step + ((most - count) * step) / 2).toFixed(1);
 	const lines = kept.map(({ i, j, weight }) => {
 		const [a, b] = [y(i, left.length), y(j, right.length)], isOn = i === chosen || !isOnly;
 		const [least, more] = !isOnly ? [0.12, 0.8] : isOn ? [0.25, 0.75] : [0.15, 0.5];
 		return svg("path", {
-			d: `M${from} ${a}C${from + 90} ${a} ${to - 90} ${b} ${to} ${b}`, fill: "none",
+			d: `M${from} ${a}C${(from + to) / 2} ${a} ${(from + to) / 2} ${b} ${to} ${b}`, fill: "none",
 			stroke: isOn ? "var(--q)" : "var(--hatch)", "stroke-width": (0.5 + 5 * weight).toFixed(2),
 			"stroke-opacity": (least + more * weight).toFixed(3), "data-link": `${i} ${j}`,
 		});
 	});
 	const names = (list, x, anchor, tone) => list.map((token, k) => svg(
 		"text",
-		{ x, y: Number(y(k, list.length)) + 4, "text-anchor": anchor, class: `mono ${tone(k)}`, "font-size": Math.min(13, step) },
+		{ x, y: Number(y(k, list.length)) + 4, "text-anchor": anchor, class: `mono ${tone(k)}`, "font-size": Math.max(11 / unit, Math.min(13, step)) },
 		spell(token, 20),
 	));
 	return chart(
@@ -90,11 +94,11 @@ function sentencePanel({ A, name, cell }, i) {
 		const colour = paint(row[j]), style = { "background-color": css(colour), color: inkOn(colour) };
 		return h(
 			"span", { class: "word" }, word(token, `word ${j}`, isSelf && j === i, style, isSelf ? () => go(j) : null),
-			figure(row[j], cell(i, j), num(row[j], 2)),
+			figure(row[j], cell(i, j), short(row[j])),
 		);
 	};
 	return panel({
-		title: ["What ", h("b", { class: "q" }, spell(tokens(one.stack)[i])), " looks at"], key: "sentence",
+		title: ["What ", h("b", { class: "q" }, nameAt(one.stack, i)), " looks at"], key: "sentence",
 		rows: () => [["key", "weight"], ...tokens(one.keys).map((token, j) => [token.text, row[j]])],
 		python: () => pythonWeights(`print(X[${i}])`),
 		note: [

@@ -3,6 +3,7 @@
 import { cells, chart, chip, count, drawnFigure, figure, h, num, percent, plural, spell, svg, table, track } from "../parts/dom.js";
 import { panel } from "../parts/panel.js";
 import { pythonChoice, pythonPass } from "../parts/python.js";
+import { panelWidth } from "../parts/fit.js";
 import { isSaved } from "../api.js";
 import { app, choice, place, reading, rule, tokens, topStack } from "../app.js";
 import { placeChooser, rules } from "../parts/controls.js";
@@ -10,8 +11,7 @@ import { list, select } from "../state.js";
 
 export const title = "Next token";
 
-export const missing = () => (app.model.head === "language" ? null : `This model has the head '${app.model.head}', so it predicts ` +
-	"no tokens. See Classifier for its classes, or open a language model or a translator.");
+export const missing = () => (app.model.head === "language" ? null : "This model predicts no tokens. Open a language model or a translator.");
 
 export async function draw() {
 	const stack = topStack(), i = place(stack), isCausal = app.model.shape !== "encoder";
@@ -52,7 +52,7 @@ function lossPanel({ tokens: rows, mean }, i) {
 }
 
 function cumulative(found, i) {
-	const width = 900, parts = found.rows.filter((row) => row.kept && row.final > 0);
+	const width = Math.max(420, Math.min(900, panelWidth())), parts = found.rows.filter((row) => row.kept && row.final > 0);
 	const chosen = found.rows.find((row) => row.id === found.chosen), x = (share) => 10 + share * (width - 20);
 	const segments = parts.map((row) => {
 		const wide = x(row.to) - x(row.from), isChosen = row.id === found.chosen;

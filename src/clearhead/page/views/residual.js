@@ -1,12 +1,12 @@
 // The stream of one token: what each sublayer adds to it, the feed-forward's strongest units, and what the
 // model would predict there: the logit lens (N21 to N25, N32).
 
-import { cells, chip, empty, figure, h, num, plural, spell, table, track } from "../parts/dom.js";
+import { cells, chip, empty, figure, h, num, plural, signedTracks, spell, table, track } from "../parts/dom.js";
 import { scaleFor } from "../parts/colour.js";
 import { strip } from "../parts/matrix.js";
 import { panel } from "../parts/panel.js";
 import { pythonPass, pythonSite, quote } from "../parts/python.js";
-import { app, attention, chosenStack, place, reading, stackOf, tokenAt, topStack } from "../app.js";
+import { app, attention, chosenStack, nameAt, place, reading, stackOf, tokenAt, topStack } from "../app.js";
 import { picker, placeChooser, stackPicker } from "../parts/controls.js";
 import { streamSites } from "../derivations/stream.js";
 import { select, state } from "../state.js";
@@ -34,13 +34,13 @@ async function stripsPanel(stack, i) {
 	const rows = names.map(([where, label]) => [where, label, Array.from(found[where])]);
 	const scale = scaleFor(rows.flatMap(([, , x]) => x), "signed"), [, at, c, on] = state().cell.split(":");
 	return panel({
-		title: `The stream of ${spell(app.pass.tokens[stack][i])}, sublayer by sublayer`, key: "strips",
+		title: `The stream of ${nameAt(stack, i)}, sublayer by sublayer`, key: "strips",
 		python: () => pythonPass(
 			"for name, X in trace.items():", `    if name.startswith("${stack}.") and (".residual." in name or name.endswith("embeddings.out")):`,
 			`        print(name, X[0, ${i}])`,
 		),
 		rows: () => [["dimension", ...rows.map(([, label]) => label)], ...rows[0][2].map((_, e) => [e, ...rows.map(([, , x]) => x[e])])],
-		note: `${d} numbers for this token, one strip after each sublayer. Every sublayer adds to what is there: a column that keeps its colour is carried along.`,
+		note: `${d} numbers, one strip after each sublayer, which adds to what is there: a column that keeps its colour is carried along.`,
 		body: h("div", { class: "strips" }, rows.map(([where, label, x]) => [
 			h("span", {}, label.slice(stack.length + 1)),
 			strip(x, {
@@ -115,17 +115,16 @@ const noLens = (isTop) => panel({
 function unitsPanel(values, where, stack, i, part) {
 	const d = values.length;
 	const order = [...values.keys()].sort((a, b) => Math.abs(values[b]) - Math.abs(values[a])).slice(0, 16);
-	const most = Math.abs(values[order[0]]) || 1, quiet = values.filter((value) => Math.abs(value) < 1e-3).length;
+	const bar = signedTracks(order.map((c) => values[c])), quiet = values.filter((value) => Math.abs(value) < 1e-3).length;
 	const line = (c) => cells([
-		`unit ${c}`, figure(values[c], `hidden:${i}:${c}:${where}`),
-		track(Math.abs(values[c]) / most, values[c] < 0 ? "k" : "q"),
+		`unit ${c}`, figure(values[c], `hidden:${i}:${c}:${where}`), bar(values[c]),
 	]);
 	const go = (b) => select({ at: `${stack}.${b}.self` });
 	return panel({
 		title: `Strongest units of ${where}`, key: "units",
 		python: () => pythonSite(`${where}.hidden`, undefined, `print(X[${i}])`),
 		rows: () => [["unit", "value"], ...order.map((c) => [c, values[c]])],
-		note: `Of ${plural(d, "unit")} between the two matrices, ${quiet} ${quiet === 1 ? "is" : "are"} almost inactive (below a thousandth) for this token.`,
+		note: `Between the two matrices. For this token ${quiet} of ${plural(d, "unit")} are below a thousandth.`,
 		body: [
 			h("div", { class: "bar" }, picker("Block", "block", [...Array(part.blocks).keys()], where.split(".")[1], go)),
 			table(["", "value", ""], order.map(line), "units"),

@@ -1,6 +1,6 @@
 // States: what a recurrence carries from token to token, its gates, and what filters find, by their sites (N41, N44).
 
-import { cells, h, num, spell, table, track } from "../parts/dom.js";
+import { cells, h, num, signedTracks, spell, table } from "../parts/dom.js";
 import { matrix } from "../parts/matrix.js";
 import { panel } from "../parts/panel.js";
 import { pythonSite } from "../parts/python.js";
@@ -49,7 +49,7 @@ function strongest(stack, name, X) {
 		const best = Array.from({ length: n }, (_, i) => i).reduce((a, b) => (Math.abs(at(b, c)) > Math.abs(at(a, c)) ? b : a));
 		return { c, i: best, value: at(best, c) };
 	}).sort((a, b) => Math.abs(b.value) - Math.abs(a.value)).slice(0, STRONGEST);
-	const most = Math.max(...peaks.map(({ value }) => Math.abs(value)), 1e-9);
+	const bar = signedTracks(peaks.map(({ value }) => value));
 	return panel({
 		title: "Where each is strongest", key: "strongest",
 		note: "Of all columns those with the largest numbers, each with the token that has it: what a filter responds to most.",
@@ -57,7 +57,7 @@ function strongest(stack, name, X) {
 		body: table(
 			["column", "token", "value", ""],
 			peaks.map(({ c, i, value }) => cells([
-				String(c), `${i} ${spell(tokens(stack)[i])}`, num(value), track(Math.abs(value) / most, value < 0 ? "k" : "q"),
+				String(c), `${i} ${spell(tokens(stack)[i])}`, num(value), bar(value),
 			])), "strongest",
 		),
 	});

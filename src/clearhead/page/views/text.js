@@ -20,7 +20,7 @@ function tokenPanel(stack) {
 	const name = app.model.shape === "encoder-decoder" ? (isTarget ? "Target" : "Source") : "Tokens";
 	const note = own
 		? "The model's own translation. Type another above to see how the model reads it."
-		: `${plural(list.length, "token")}. Italic: a token that frames the text; dashed: an incomplete character; underlined: unknown.`;
+		: `${plural(list.length, "token")}. Italic: frames the text; dashed: an incomplete character; underlined: unknown.`;
 	return panel({
 		title: name, note, key: `tokens ${stack}`, python: () => pythonTokens(stack),
 		rows: () => [
@@ -91,15 +91,14 @@ function passPanel() {
 	const timed = (kind) => figure(...ms(kind), `${num(ms(kind)[0], 3)} ms`);
 	const lines = [
 		["the model", `${app.model.shape}, ${count(app.model.weights)} weights, vocabulary of ${plural(app.model.vocabulary, "token")}`],
-		["largest difference of a logit between the recorded and the normal run", figure(seen.difference, "difference", num(seen.difference, 3))],
+		["logits of both differ by at most", figure(seen.difference, "difference", num(seen.difference, 3))],
 		["normal run", timed("fast")], ["recorded run", timed("captured")],
 		["tensors recorded", [`${plural(Object.keys(seen.sites).length, "site")}, `, figure(seen.bytes, "kept", bytes(seen.bytes))]],
 		["limits", `${plural(most.tokens, "token")}, ${plural(most.characters, "character")}`],
 	];
 	return panel({
 		title: "This pass",
-		note: "Every number on the page comes from one run of the model that recorded every tensor. The model also ran normally, " +
-			"recording nothing: both give the same logits.",
+		note: "Every number on the page is from one run that recorded every tensor; a normal run gives the same logits.",
 		key: "pass",
 		rows: () => [
 			["what", "value"], ["difference", seen.difference], ["seconds, fast", seen.seconds.fast],

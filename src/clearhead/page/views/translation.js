@@ -4,15 +4,14 @@ import { cells, chart, chip, figure, h, num, plural, scroll, spell, svg, table }
 import { panel } from "../parts/panel.js";
 import { weightsPanel } from "../parts/attention_matrix.js";
 import { pythonSite } from "../parts/python.js";
-import { app, attention, head, nameOf, site, stackOf, tokens } from "../app.js";
+import { app, attention, head, likeliest, nameOf, site, stackOf, tokens } from "../app.js";
 import { bar, headButtons, picker, proof } from "../parts/controls.js";
 import { select, state } from "../state.js";
 
 export const title = "Translation";
 export const alone = true;
 const NO_ATTENTION = "This translator has no attention: all that its decoder knows of the source is in its first state.";
-export const missing = () => (app.model.shape === "encoder-decoder" ? (app.model.attentions.length ? null : NO_ATTENTION) : `This model is of shape '${app.model.shape}': it has ` +
-	"no source and target. Open a translator, such as one trained on builtin:spanish, to see its cross-attention.");
+export const missing = () => (app.model.shape === "encoder-decoder" ? (app.model.attentions.length ? null : NO_ATTENTION) : "This model has no source and target. Open a translator, such as one trained on builtin:spanish.");
 
 const find = (name) => app.model.attentions.find((one) => one.name === name);
 const isMean = () => state().scope !== "head";
@@ -45,7 +44,7 @@ const TITLES = {
 };
 const square = (one, A) => weightsPanel({
 	one, A, title: TITLES[`${one.stack} ${one.kind}`], key: one.name,
-	note: `${isMean() ? `Mean of ${plural(one.heads.length, "head")}` : `Head ${one.heads[placeIn(one)]}`} of ${one.name}. Rows are queries, columns keys${one.kind === "cross" ? "; a row predicts the word after its own" : ""}.`,
+	note: `${isMean() ? `Mean of ${plural(one.heads.length, "head")}` : `Head ${one.heads[placeIn(one)]}`} of ${one.name}${one.kind === "cross" ? "; a row predicts the word after its own" : ""}.`,
 	python: () => pythonSite(`${one.name}.weights`, isMean() ? "mean" : placeIn(one)),
 	drawn: {
 		title: one.name, key: `matrix ${one.name}`,
@@ -57,7 +56,7 @@ const square = (one, A) => weightsPanel({
 // For each word that the model predicts, the source token that it looks at most while predicting it.
 function alignmentPanel(cross, A) {
 	const source = tokens("encoder"), read = tokens("decoder"), m = A.shape[1];
-	const last = app.pass.prediction.reduce((a, b) => (b.p > a.p ? b : a));
+	const last = likeliest();
 	const target = [...read.slice(1), last];
 	const links = target.map((_, i) => {
 		const row = A.data.subarray(i * m, (i + 1) * m), weight = row.reduce((a, b) => Math.max(a, b), 0);
@@ -92,8 +91,7 @@ function alignmentPanel(cross, A) {
 			["predicted", "after reading", "source", "weight"],
 			...links.map(({ i, j, weight }) => [target[i].text, read[i].text, source[j].text, weight]),
 		],
-		note: "Above the source, below the words that the model predicts: each is linked to the source token that gets the " +
-			"largest weight while it is predicted.",
+		note: "Each word that the model predicts is linked to the source token with the largest weight at that moment.",
 		body: [
 			scroll("Alignment", drawing),
 			h(

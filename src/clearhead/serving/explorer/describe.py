@@ -5,6 +5,7 @@ from typing import Any
 from clearhead import __version__
 from clearhead.api import Model
 from clearhead.config.model import ModelConfig
+from clearhead.config.model_base import AnyModelConfig
 from clearhead.inspection.variants import why_not
 from clearhead.layers.attention import Attention
 from clearhead.layers.blocks import Block
@@ -34,8 +35,16 @@ def describe(model: Model, name: str) -> dict[str, Any]:
         "parts": {"missing": why_not(config)},
         "stacks": [describe_stack(model, name, stack) for name, stack in stacks.items()],
         "attentions": [describe_attention(model, name) for name in config.attentions()],
+        "opening": opening_attention(config),
         "example": opening_text(model),
     }
+
+
+def opening_attention(config: AnyModelConfig) -> str | None:
+    """The sublayer to open with: of a translator the last cross-attention, of others the first that has heads."""
+    names = [name for name in config.attentions() if config.heads(name)]
+    crosses = [name for name in names if name.endswith("cross")]
+    return crosses[-1] if crosses else next(iter(names), None)
 
 
 def describe_stack(model: Model, name: str, stack: Stack) -> dict[str, Any]:

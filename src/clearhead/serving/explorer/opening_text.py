@@ -14,7 +14,7 @@ TRANSLATED = ("La chica lee un libro rojo.", "The girl reads a red book.")
 WRITTEN = (
     "The girl gave her little brother a red",
     "To be, or not to be, that is the",
-    "def area(width, height): return width",
+    "def __init__(self, name): self.name",
     "La chica lee un libro",
 )  # unfinished: the next word is the model's
 READ = (

@@ -85,8 +85,14 @@ class ExplorerService:
             "calibrated": as_json(calibrated_predictions(captured)),
             "temperature": self.inspector.reader.temperature,
             "unknown_share": self.inspector.reader.unknown_share(captured.ids[captured.main]),
+            "pairs": as_json(self.opening_pairs(captured)),
             "change": as_json(change_of(captured, request.off)) if request.off or request.mute else None,
         }
+
+    def opening_pairs(self, captured: Pass) -> list[heads.StrongestPair]:
+        """The pairs of words to open with: the page draws the sublayer that it opens with without asking again."""
+        opening = self.structure["opening"]
+        return heads.strongest_pairs(captured, opening) if opening else []
 
     def tensors(self, captured: Pass, query: Query) -> bytes:
         """Sites by name, of one head and of some tokens where asked for."""
@@ -223,7 +229,9 @@ READINGS: dict[str, Callable[[Pass, Query], Any]] = {
     "heads": lambda captured, query: heads.head_statistics(captured),
     "pairs": lambda captured, query: heads.strongest_pairs(captured, query.get("attention", "")),
     "prediction": lambda captured, query: predictions(captured, typed(query, "position", int)),
-    "effects": lambda captured, query: heads.mute_effects(captured, typed(query, "position", int)),
+    "effects": lambda captured, query: heads.mute_effects(
+        captured, typed(query, "position", int), query.get("attention")
+    ),
     "stream": lambda captured, query: stream.stream_steps(
         captured, stack_name(captured, query), typed(query, "position", int)
     ),
