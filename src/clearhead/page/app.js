@@ -156,7 +156,7 @@ export const alike = (one) => app.model.attentions.filter(
 	(other) => other.stack === one.stack && other.kind === one.kind,
 );
 
-// The rules of the next token: least, most, and whether a number must be whole. What a rule does not allow is as if
+// The rules of the next token: least, most, and whether it must be whole. What is not allowed is as if
 // it had not been given.
 const LIMITS = { temperature: [0, 100], top_k: [1, 1 << 24, true], top_p: [1e-6, 1], seed: [0, 2 ** 53 - 1, true], tokens: [1, 128, true] };
 export function isAllowed(key, text) {

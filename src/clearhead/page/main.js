@@ -57,7 +57,7 @@ function swap(element, nodes, isNew) {
 function beside(view, side, isNew) {
 	find("desk").classList.toggle("alone", Boolean((view.alone || isLarge()) && !side));
 	find("desk").classList.toggle("derives", Boolean(side));
-	swap(find("side"), [side || h("section", { class: "panel empty" }, h("p", {}, WELCOME), note("Press ? for the keys."))], isNew);
+	swap(find("side"), [side || h("section", { class: "panel empty" }, h("p", {}, WELCOME), note("Press ? for keys."))], isNew);
 	for (const one of document.querySelectorAll("main .n")) one.toggleAttribute("data-on", one.dataset.key === state().cell);
 }
 
