@@ -124,10 +124,9 @@ export const weightRow = async (name, row) => (await weight(name, [row, row + 1]
 // All tensors of a head, by their short names.
 export async function headTensors(one = attention(), at = head()) {
 	const of = (keys, place) => sites(keys.map((key) => `${one.name}.${key}`), place);
-	// Scores and weights of a long text are as many numbers as one answer has.
-	const found = await Promise.all([
-		of(["q", "heads"], at), of(["scores"], at), of(["weights"], at), of(["k", "v"], one.reads[at]),
-	]);
+	// Scores and weights of a long text are as many numbers as one answer has; those of others come at once.
+	const isLong = tokens(one.stack).length * tokens(one.keys).length > 1 << 20, own = ["q", "heads", "scores", "weights"];
+	const found = await Promise.all([...(isLong ? own.map((key) => of([key], at)) : [of(own, at)]), of(["k", "v"], one.reads[at])]);
 	return Object.fromEntries(found.flatMap(Object.entries).map(
 		([name, X]) => [name.slice(one.name.length + 1), X],
 	));
