@@ -1,5 +1,8 @@
 """Direct logit attribution: its parts add up to the logit, and each is what plain hooks find."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 
@@ -7,9 +10,13 @@ from clearhead.errors import InputError
 from clearhead.inspection.attribution.direct import direct_logit_attribution
 from clearhead.inspection.attribution.goals import Logit
 from clearhead.inspection.capture import intervene, zero
+from clearhead.inspection.passes import Inspector
+from clearhead.inspection.readings.stream import logit_lens
+from clearhead.model_folder import Bundle
 from clearhead.models.heads import LanguageHead
 from clearhead.models.inputs import Inputs
-from tests.inspection.attribution.hooks import EXPLAINED, decomposed, text_of
+from tests.decoding.tiny import classifier, language_model, translator
+from tests.inspection.attribution.hooks import EXPLAINED, calls_of, decomposed, text_of
 from tests.models.cases import CASES, Case
 
 each = pytest.mark.parametrize("case", EXPLAINED.values(), ids=lambda case: case.name)
@@ -83,3 +90,21 @@ def test_what_cannot_be_explained_is_rejected() -> None:
     ):
         with pytest.raises(InputError, match=message):
             direct_logit_attribution(CASES[name].model(), inputs, goal)
+
+
+@pytest.mark.parametrize("make", [language_model, translator, classifier])
+def test_the_lens_is_the_head_on_what_plain_hooks_see(make: Callable[[str], Bundle]) -> None:
+    captured = Inspector(make("word")).run("the cat sat on the green table")
+    module: Any = captured.module
+    source = torch.tensor([captured.ids["encoder"]]) if module.translates else None
+    calls = calls_of(module, Inputs(torch.tensor([captured.ids[captured.top]]), source=source))
+    stack = getattr(module, captured.top)
+    sublayers = [getattr(block, f"add_{name}") for block in stack.blocks for name in stack.sublayers]
+    found = logit_lens(captured, 2)[1:]  # the first is that of the embeddings
+    assert len(found) == len(sublayers)
+    for reading, sublayer in zip(found, sublayers, strict=True):
+        with torch.no_grad():
+            Z = module.head(stack.norm(calls[sublayer][1].float()))
+        P = (Z[0] if Z.ndim == 2 else Z[0, 2]).softmax(-1)
+        for one in reading.top:
+            assert one.p == pytest.approx(float(P[one.id]), abs=1e-5)
