@@ -47,10 +47,15 @@ def _load_unknown() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _few_trial_steps() -> Iterator[None]:
-    """Let plans take the fewest trial steps: how steady they were matters to few tests, which ask for more."""
-    from clearhead.training.run import trial_steps
+    """Let plans take the fewest trial steps: how steady they were matters to few tests, which ask for more.
+
+    Nor do they give memory back, which takes longer than a step of a small model.
+    """
+    from clearhead.training.run import plan, trial_steps
 
     with pytest.MonkeyPatch.context() as patch:
+        for module in (plan, trial_steps):
+            patch.setattr(module, "release_memory", lambda: None)
         patch.setattr(trial_steps, "TRIAL_STEPS", 2)
         patch.setattr(trial_steps, "STEADY", float("inf"))
         patch.setattr(trial_steps, "LEAST_MEASURED", 0.0)
