@@ -11,7 +11,7 @@ WORKERS ?= 2
 PYTEST  := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test prove lint check notes docs bench torture clean browser
+.PHONY: help demo test prove lint check notes docs bench torture soak clean browser
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ bench: $(VENV)/.full ## Run every script of benchmarks/
 
 torture: $(VENV)/.core ## Kill a run fifty times and check that it still ends with the same bits
 	@$(BIN)/python benchmarks/torture.py $(OPTIONS)
+
+soak: $(VENV)/.full ## Load a server for ten minutes, and then ten times over
+	@$(BIN)/python benchmarks/serving_soak.py $(OPTIONS)
 
 clean: ## Remove .venv and everything that is made from the sources
 	rm -rf $(VENV) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -190,6 +190,20 @@ def test_a_rule_that_leaves_nothing_ends_one_text_only() -> None:
     assert good.ids == offline(bundle, good)
 
 
+def test_a_token_that_cannot_be_passed_on_ends_one_text_only() -> None:
+    bundle = language_model()
+    bad, good = request([1, 9]), request([1, 8])
+
+    def fail(part: Part) -> None:
+        if part.reason != "error":
+            raise ValueError("cannot be decoded")
+
+    bad.pass_on = fail
+    run(engine_of(bundle), [good, bad])
+    assert (bad.reason, str(bad.error), len(bad.ids)) == ("error", "cannot be decoded", 1)
+    assert good.ids == offline(bundle, good)
+
+
 def test_damaged_logits_end_one_text_only() -> None:
     bundle = language_model()
 

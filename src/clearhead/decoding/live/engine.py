@@ -159,7 +159,11 @@ class LiveEngine(Engine[S]):
         assert isinstance(text, Request)
         if text.reason is not None:  # cancelled while the token was computed
             return text.reason
-        return text.report(text.tokens[-1], super().why_done(text, now))
+        try:
+            return text.report(text.tokens[-1], super().why_done(text, now))
+        except Exception as error:  # such as a token that cannot be decoded
+            text.fail(error)
+            return "error"
 
     def give_up(self, error: Exception) -> None:
         """Ends every text that is read or written, after an error that belongs to none of them."""

@@ -12,14 +12,19 @@ from clearhead.examples import ANSWER, Message
 from clearhead.serving.server.faults import Refused
 
 MOST_CHARACTERS = 1 << 20  # of a text
+MOST_READ = 1 << 17  # characters of a text that is truncated, split or only encoded
 MOST_INPUTS = 64  # texts of a request
 MOST_TEXTS = 64  # that a request may ask for: prompts times n
 MOST_SHOWN = 20  # alternatives of a token
 
 Text = Annotated[str, StringConstraints(max_length=MOST_CHARACTERS)]
+ShortText = Annotated[str, StringConstraints(max_length=MOST_READ)]
 Id = Annotated[int, Field(ge=0, lt=1 << 24)]
 Ids = Annotated[list[Id], Field(fail_fast=True, min_length=1, max_length=1 << 16)]
 Texts = Text | Annotated[list[Text], Field(fail_fast=True, min_length=1, max_length=MOST_INPUTS)]
+ShortTexts = (
+    ShortText | Annotated[list[ShortText], Field(fail_fast=True, min_length=1, max_length=MOST_INPUTS)]
+)
 Inputs = Texts | Ids | Annotated[list[Ids], Field(fail_fast=True, min_length=1, max_length=MOST_INPUTS)]
 Stop = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -184,7 +189,7 @@ class EmbeddingBody(ForModel):
 class TranslateBody(ForModel):
     """`/v1/translate`."""
 
-    input: Texts = Field(description="texts to translate")
+    input: ShortTexts = Field(description="texts to translate")
     beam: int | None = Field(None, ge=1, le=16, description="hypotheses of the search; 5 if omitted")
     length_penalty: float = Field(1.0, ge=-8, le=8, description="above 0 favours long translations")
     max_tokens: int | None = Field(None, ge=1, le=1 << 20, description="most tokens of a translation")
@@ -194,14 +199,14 @@ class TranslateBody(ForModel):
 class ClassifyBody(ForModel):
     """`/v1/classify`."""
 
-    input: Texts = Field(description="texts to classify")
+    input: ShortTexts = Field(description="texts to classify")
     truncate: bool = Field(False, description="shorten texts that do not fit")
 
 
 class TokenizeBody(ForModel):
     """`/tokenize`."""
 
-    text: Text = Field(description="the text")
+    text: ShortText = Field(description="the text")
 
 
 class DetokenizeBody(ForModel):

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 
 from torch import Tensor
@@ -34,6 +35,7 @@ from clearhead.serving.server.schemas import (
 )
 
 Item = TypeVar("Item")
+SHRINKAGE = 2  # how much shorter normalisation may make a text
 TEXTS_OF_A_STEP = 8  # texts read or searched between two steps of the engines
 
 
@@ -140,7 +142,9 @@ class ServedModel:
         generator = self.writer("chat")
         if body.max_tokens == 0:
             raise Refused("max_tokens = 0 leaves no room for an answer.", field="max_tokens")
-        prompt = generator.ask([message.message for message in body.messages])
+        messages = [message.message for message in body.messages]
+        self.check_size(sum(len(message.content) for message in messages))
+        prompt = generator.ask(messages)
         max_tokens = body.max_completion_tokens or body.max_tokens or self.settings.max_tokens
         shown = body.top_logprobs if body.logprobs else None
         asked = self.asked(generator, [prompt], body, max_tokens, shown, salt)
@@ -152,7 +156,28 @@ class ServedModel:
     def prompt(self, given: str | list[int]) -> Prompt:
         """A prompt from its text or its ids."""
         generator = self.writer("completions")
-        return generator.prompt(given, chat=False) if isinstance(given, str) else self.model.prompt_of(given)
+        if not isinstance(given, str):
+            return self.model.prompt_of(given)
+        self.check_size(len(given))
+        return generator.prompt(given, chat=False)
+
+    @cached_property
+    def most_characters(self) -> int | None:
+        """More than any text has that the model can read; None if there is no limit."""
+        longest = self.reader.lengths.longest
+        if longest is None:
+            return None
+        tokenizer = self.reader.tokenizer
+        widest = max(len(tokenizer.spelling(id) or "") for id in range(tokenizer.size))
+        return longest * widest * SHRINKAGE
+
+    def check_size(self, characters: int) -> None:
+        """Rejects what cannot fit, before it is encoded: a long word takes seconds."""
+        if self.most_characters is not None and characters > self.most_characters:
+            longest = self.reader.lengths.longest
+            raise Refused(
+                f"The text has {characters:,} characters, but this model can read {longest} tokens."
+            )
 
     def asked(
         self,
@@ -247,6 +272,8 @@ class ServedModel:
 
         def ids(one: str | list[int]) -> list[int]:
             if isinstance(one, str):
+                if not truncate:
+                    self.check_size(len(one))
                 return self.reader.ids(one, truncate)
             size = (
                 self.model.config.vocabulary_encoder

@@ -172,24 +172,29 @@ class Answer:
     async def parts(self) -> AsyncIterator[tuple[int, Part]]:
         """Which text, and what is new of it, until all are done; the first error ends all."""
         try:
-            async with asyncio.timeout(2 * self.service.settings.seconds):
-                while self.open:
-                    place, part = await self.arrived.get()
-                    self.count(part)
-                    if part.reason is not None:
-                        self.open.discard(place)
-                        self.service.release(self.model)
-                    if part.reason == "error":
-                        error = self.asked.drafts[place].error
-                        assert error is not None
-                        raise error
-                    yield place, part
+            while self.open:
+                place, part = await self.next_part()
+                self.count(part)
+                if part.reason is not None:
+                    self.open.discard(place)
+                    self.service.release(self.model)
+                if part.reason == "error":
+                    error = self.asked.drafts[place].error
+                    assert error is not None
+                    raise error
+                yield place, part
             asked = self.asked
             self.service.metrics.prompts(self.model.name, asked.prompt_tokens, asked.reused_tokens)
-        except TimeoutError:
-            raise too_late() from None
         finally:
             self.cancel()
+
+    async def next_part(self) -> tuple[int, Part]:
+        """The next part that arrives, if it does in time; a text that has a slot ends by itself before."""
+        try:
+            async with asyncio.timeout(2 * self.service.settings.seconds):
+                return await self.arrived.get()
+        except TimeoutError:
+            raise too_late() from None
 
     def count(self, part: Part) -> None:
         """Counts a part that has arrived."""
