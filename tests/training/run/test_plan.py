@@ -36,7 +36,7 @@ from clearhead.training.run.plan import (
 )
 from clearhead.training.run.requirements import check_size, free_in_container
 from clearhead.training.run.run import keep_length, make_run
-from clearhead.training.run.trial_steps import LEAST_MEASURED, STEADY, take_trial_steps
+from clearhead.training.run.trial_steps import LEAST_MEASURED, STEADY, TRIAL_STEPS, take_trial_steps
 from tests.training.trainers import TASKS, configured, make_trainer, weights_of
 
 GB = 10**9
@@ -159,7 +159,7 @@ from clearhead.data.batching.batches import Position
 from clearhead.data.prepare import prepare
 from clearhead.models.build import build
 from clearhead.training.run.plan import model_config
-from clearhead.training.run.trial_steps import LEAST_MEASURED, STEADY, take_trial_steps
+from clearhead.training.run.trial_steps import LEAST_MEASURED, STEADY, TRIAL_STEPS, take_trial_steps
 from clearhead.training.loop.trainer import Trainer
 
 config = RunConfig(**json.loads(sys.argv[1]))
@@ -350,6 +350,7 @@ def test_trial_steps_are_repeated_until_they_are_steady(
 ) -> None:
     monkeypatch.setattr(trial_steps, "STEADY", STEADY)
     monkeypatch.setattr(trial_steps, "LEAST_MEASURED", LEAST_MEASURED)
+    monkeypatch.setattr(trial_steps, "TRIAL_STEPS", TRIAL_STEPS)
     assert trial_steps.is_enough(times) is enough
 
 
