@@ -159,7 +159,7 @@ from clearhead.data.batching.batches import Position
 from clearhead.data.prepare import prepare
 from clearhead.models.build import build
 from clearhead.training.run.plan import model_config
-from clearhead.training.run.trial_steps import LEAST_MEASURED, STEADY, TRIAL_STEPS, take_trial_steps
+from clearhead.training.run.trial_steps import take_trial_steps
 from clearhead.training.loop.trainer import Trainer
 
 config = RunConfig(**json.loads(sys.argv[1]))
