@@ -1,4 +1,7 @@
-"""What every causal model does alike: checks at its border, `start` and `step`; a family says how a state grows."""
+"""What every causal model does alike: checks at its border, `start` and `step`; a family says how a state grows.
+
+`RowWriter` is for families without a mask: they keep packed documents apart by reading each as a row of its own.
+"""
 
 from typing import Generic, TypeVar
 
@@ -6,9 +9,12 @@ import torch
 from torch import Tensor
 
 from clearhead.errors import InputError
+from clearhead.layers.masks import each_document
+from clearhead.layers.rows import RowState
 from clearhead.layers.sites import CachedStep, in_step, site
 from clearhead.models.inputs import Inputs, check_counts, check_length, check_same, check_tokens
 from clearhead.models.model import Model, State
+from clearhead.models.stack import Stack
 
 S = TypeVar("S", bound=State)
 
@@ -91,3 +97,16 @@ class Writer(Model, Generic[S]):
     def extend(self, tokens: Tensor, state: State, counts: Tensor | None) -> Tensor:
         """Adds tokens (b, n), of which the first `counts` are real, to the state; their vectors (b, n, d)."""
         raise NotImplementedError
+
+
+class RowWriter(Writer[RowState]):
+    """A writer whose stack, called with vectors (b, n, d), gives vectors (b, n, d) and the state after them."""
+
+    decoder: Stack
+
+    def vectors(self, inputs: Inputs) -> Tensor:
+        """What the head reads: (b, n, d)."""
+        self.check(inputs)
+        return each_document(
+            self.decoder.embed(inputs.tokens), inputs.documents, lambda X: self.decoder(X)[0]
+        )

@@ -4,33 +4,26 @@ import torch
 from torch import Tensor
 
 from clearhead.config.convolutional import ConvolutionalConfig
-from clearhead.layers.masks import each_document
 from clearhead.layers.rows import RowState
 from clearhead.models.convolutional.stack import CausalStack, FilterStack
 from clearhead.models.heads import make_head
 from clearhead.models.inputs import Inputs
 from clearhead.models.model import Model, State
 from clearhead.models.stack import make_table
-from clearhead.models.writer import Writer
+from clearhead.models.writer import RowWriter
 
 
-class ConvolutionalDecoder(Writer[RowState]):
+class ConvolutionalDecoder(RowWriter):
     """A language model that sees as many tokens as its filters reach."""
 
     config: ConvolutionalConfig
+    decoder: CausalStack
 
     def __init__(self, config: ConvolutionalConfig) -> None:
         super().__init__(config)
         table = make_table(config.vocabulary, config.d)
         self.decoder = CausalStack(config, table)
         self.head = make_head(config, table)
-
-    def vectors(self, inputs: Inputs) -> Tensor:
-        """What the head reads: (b, n, d)."""
-        self.check(inputs)
-        return each_document(
-            self.decoder.embed(inputs.tokens), inputs.documents, lambda X: self.decoder(X)[0]
-        )
 
     def new_state(
         self, batch: int, capacity: int, source: Tensor | None, source_counts: Tensor | None

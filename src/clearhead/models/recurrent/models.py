@@ -5,20 +5,21 @@ from torch import Tensor, nn
 
 from clearhead.config.recurrent import RecurrentConfig
 from clearhead.layers.cache import Memory
-from clearhead.layers.masks import each_document, real_tokens
+from clearhead.layers.masks import real_tokens
 from clearhead.layers.rows import RowState
 from clearhead.models.heads import make_head
 from clearhead.models.inputs import Inputs
 from clearhead.models.model import Model, State
 from clearhead.models.recurrent.stack import AttendingBlock, RecurrentStack
 from clearhead.models.stack import make_table
-from clearhead.models.writer import Writer
+from clearhead.models.writer import RowWriter
 
 
-class RecurrentDecoder(Writer[RowState]):
+class RecurrentDecoder(RowWriter):
     """A recurrent language model: one state must hold all that was read (N41, N42)."""
 
     config: RecurrentConfig
+    decoder: RecurrentStack
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__(config)
@@ -29,13 +30,6 @@ class RecurrentDecoder(Writer[RowState]):
         table = make_table(config.vocabulary, config.d)
         self.decoder = RecurrentStack(config, "decoder", table, config.decoder_blocks)
         self.head = make_head(config, table)
-
-    def vectors(self, inputs: Inputs) -> Tensor:
-        """What the head reads: (b, n, d)."""
-        self.check(inputs)
-        return each_document(
-            self.decoder.embed(inputs.tokens), inputs.documents, lambda X: self.decoder(X)[0]
-        )
 
     def new_state(
         self, batch: int, capacity: int, source: Tensor | None, source_counts: Tensor | None
