@@ -35,6 +35,7 @@ KINDS: dict[str, dict[str, Any]] = {  # every way in which a number can come abo
         "attention_bias": "qkvo",
         "feedforward": "gelu",
         "feedforward_bias": True,
+        "convolution": 3,
     },
     "post-norm, sinusoids": {
         "norm": "layer",
@@ -59,7 +60,7 @@ CELLS = {
     "ffn:5:7:decoder.0.ffn": "", "x:5:7:decoder.1.ffn": "", "top:5:7:decoder": "", "cos:5:decoder.1.ffn": "",
     "stream:5:7:decoder.1.residual.0": "", "stream:5:7:decoder.embeddings.out": "", "e:5:7:decoder": "",
     "norm:5:decoder.0.residual.1": "", "trunk:decoder.1.residual.1": "", "entropy:decoder.0.self.{head}": "",
-    "position:5:7:decoder": "", "position:5:12:decoder": "",
+    "position:5:7:decoder": "", "position:5:12:decoder": "", "filter:5:7:decoder": "", "filter:1:3:decoder": "",
 }  # fmt: skip
 
 
@@ -122,6 +123,8 @@ def test_every_number_is_derived(visit: Visit, kind: str) -> None:
         if transformer(model.config).similarity == "distance" and what in ("q", "k", "product", "scale"):
             continue
         if what == "position" and transformer(model.config).positions not in ("learned", "sinusoidal"):
+            continue
+        if what == "filter" and transformer(model.config).convolution is None:
             continue
         visitor.go("attention", text=TEXT, at="decoder.0.self", head=head, cell=cell)
         panel = visitor.page.locator("[data-panel=derivation]")

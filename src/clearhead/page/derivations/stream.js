@@ -87,23 +87,57 @@ export async function stream(i, c, where) {
 	};
 }
 
-// A token's vector, its position's and its type's, added.
-async function embedded(i, c, stack) {
-	const part = stackOf(stack), captured = at(await site(`${stack}.embeddings.out`), i, c);
-	const E = await site(`${stack}.embeddings.tokens`), isAdded = `${stack}.embeddings.positions` in app.pass.sites;
-	const P = isAdded ? await site(`${stack}.embeddings.positions`) : null;
+// A token's vector, its position's and its type's, added: the sum of all tokens, number c of one said, and its norm, if any.
+async function summed(stack) {
+	const part = stackOf(stack), isAdded = `${stack}.embeddings.positions` in app.pass.sites;
+	const E = await site(`${stack}.embeddings.tokens`), P = isAdded ? await site(`${stack}.embeddings.positions`) : null;
 	const T = app.model.config.token_types ? await weight(`${stack}.types.weight`, [0, 1]) : null;
-	const title = [`Embedding[${c}] of `, shown(stack, i)];
-	const sum = [
-		[at(E, i, c), `e:${i}:${c}:${stack}`], ...(P ? [" + ", [at(P, i, c), `position:${i}:${c}:${stack}`]] : []),
-		...(T ? [" + ", T.data[c]] : []),
-	];
-	const f = `e_t${P ? " + p_i" : ""}${T ? " + type" : ""}`, X = sumOf(...[E, P, T].filter(Boolean));
-	if (part.embedding_norm && part.norm !== "none") {
-		const found = await behind(title, captured, X, i, c, stack, `${stack}.embedding_norm`);
-		return { ...found, more: [equals("s before the norm = ", ...sum), found.more] };
+	return {
+		X: sumOf(...[E, P, T].filter(Boolean)), formula: `e_t${P ? " + p_i" : ""}${T ? " + type" : ""}`,
+		say: (i, c) => [
+			[at(E, i, c), `e:${i}:${c}:${stack}`], ...(P ? [" + ", [at(P, i, c), `position:${i}:${c}:${stack}`]] : []),
+			...(T ? [" + ", T.data[c]] : []),
+		],
+		name: part.embedding_norm && part.norm !== "none" ? `${stack}.embedding_norm` : null,
+	};
+}
+
+// What enters the first block: the sum, behind a norm if there is one, and what a convolution adds, if there is one.
+async function embedded(i, c, stack) {
+	const captured = at(await site(`${stack}.embeddings.out`), i, c), title = [`Embedding[${c}] of `, shown(stack, i)];
+	const sum = await summed(stack), said = sum.say(i, c);
+	let found = { title, captured, again: at(sum.X, i, c), formula: `x_i = ${sum.formula}`, say: [" = ", ...said] };
+	if (sum.name) {
+		found = await behind(title, captured, sum.X, i, c, stack, sum.name);
+		found.more = [equals("s before the norm = ", ...said), found.more];
 	}
-	return { title, captured, again: at(X, i, c), formula: `x_i = ${f}`, say: [" = ", ...sum] };
+	if (!(`${stack}.embeddings.convolution` in app.pass.sites)) return found;
+	const plus = at(await site(`${stack}.embeddings.convolution`), i, c);
+	return {
+		...found, again: found.again + plus, formula: `${found.formula} + f_i`,
+		say: [...found.say, " + ", [plus, `filter:${i}:${c}:${stack}`]],
+	};
+}
+
+// What the convolution before the first block adds: a filter over the sums of a token and its neighbours (N44).
+export async function filter(i, c, stack) {
+	const name = `${stack}.convolution.filters.0`, captured = at(await site(`${stack}.embeddings.convolution`), i, c);
+	const { X, name: norm } = await summed(stack), width = app.model.config.convolution, W = await weightRow(`${name}.weight`, c);
+	const b = (await weightRow(`${name}.bias`, c))[0], first = i - (stackOf(stack).causal ? width - 1 : (width - 1) >> 1);
+	const places = [...Array(width).keys()].filter((j) => tokens(stack)[first + j]); // the others are outside of the text
+	const under = await Promise.all(places.map(async (j) => {
+		const { y } = await normed(X, first + j, stack, norm), w = Array.from(y, (_, e) => W[e * width + j]);
+		return { at: first + j, y, w, product: dot(y, w) };
+	}));
+	const z = b + total(under.map(({ product }) => product));
+	return {
+		title: [`Filter ${c} at `, shown(stack, i)], captured, again: gelu(z), formula: "f_i = gelu ( b + ∑_j w_j · x_{i + j} )",
+		say: [" = gelu(", z, ")", ` with the bias ${num(b)}`],
+		more: [
+			listing(["token", "w · x"], under.map(({ at, product }) => [shown(stack, at), product])),
+			under.map(({ at, y, w }) => [h("h3", {}, shown(stack, at)), terms(["x", "w"], y, w)]),
+		],
+	};
 }
 
 // One number of the token table.
@@ -192,6 +226,7 @@ function cellOf(where, i, c) {
 	const parts = where.split("."), place = parts.slice(0, -1).join(".");
 	if (where.endsWith("embeddings.tokens")) return `e:${i}:${c}:${parts[0]}`;
 	if (where.endsWith("embeddings.positions")) return `position:${i}:${c}:${parts[0]}`;
+	if (where.endsWith("embeddings.convolution")) return `filter:${i}:${c}:${parts[0]}`;
 	if (parts.length === 2) return `top:${i}:${c}:${parts[0]}`;
 	return where.endsWith("embeddings.out") || parts.includes("residual") ? `stream:${i}:${c}:${where}` : added(i, c, place);
 }

@@ -18,34 +18,36 @@ export const alone = true;
 
 export async function draw() {
 	const stack = chosenStack(), i = place(stack), { id } = tokens(stack)[i];
-	const isAdded = `${stack}.embeddings.positions` in app.pass.sites, offered = sitesOf(stack, isAdded);
+	const offered = sitesOf(stack);
 	const chosen = offered.find(([name]) => name === state().site) || offered[0];
-	const [E, P, X, near, flat] = await Promise.all([
-		site(`${stack}.embeddings.tokens`), isAdded ? site(`${stack}.embeddings.positions`) : null,
-		site(`${stack}.embeddings.out`), reading("neighbours", { stack, id }), reading("projection", { site: chosen[0] }),
+	const [E, P, C, X, near, flat] = await Promise.all([
+		...["tokens", "positions", "convolution", "out"].map((key) => siteIf(`${stack}.embeddings.${key}`)),
+		reading("neighbours", { stack, id }), reading("projection", { site: chosen[0] }),
 	]);
 	return [
-		placeChooser(stack, i, stackPicker(stack)), vectorPanel(stack, i, E, P, X), await swapPanel(),
+		placeChooser(stack, i, stackPicker(stack)), vectorPanel(stack, i, E, P, C, X), await swapPanel(),
 		h("div", { class: "pair stacked" }, nearPanel(stack, tokens(stack)[i], near), flatPanel(stack, i, flat, chosen, offered)),
 		tablePanel(stack, i, E),
 	];
 }
 
-const sitesOf = (stack, isAdded) => [
-	[`${stack}.embeddings.tokens`, "token vectors"],
-	...(isAdded ? [[`${stack}.embeddings.positions`, "position vectors"], [`${stack}.embeddings.out`, "their sum"]] : []),
-	[`${stack}.norm`, "at the top of the stack, in context"],
-].filter(([name]) => name in app.pass.sites);
+const has = (name) => name in app.pass.sites;
+const siteIf = (name) => (has(name) ? site(name) : null);
+const isSum = (stack) => has(`${stack}.embeddings.positions`) || has(`${stack}.embeddings.convolution`);
+const sitesOf = (stack) => [
+	["embeddings.tokens", "token vectors"], ["embeddings.positions", "position vectors"],
+	["embeddings.convolution", "what the convolution adds"], ...(isSum(stack) ? [["embeddings.out", "their sum"]] : []),
+	["norm", "at the top of the stack, in context"],
+].map(([key, label]) => [`${stack}.${key}`, label]).filter(([name]) => has(name));
 const line = (X, i) => Array.from(X.data.subarray(i * X.shape[1], (i + 1) * X.shape[1]));
 
-function vectorPanel(stack, i, E, P, X) {
+function vectorPanel(stack, i, E, P, C, X) {
 	const rows = [
-		["token", "tokens", line(E, i), (c) => `e:${i}:${c}:${stack}`],
-		...(P ? [
-			["position", "positions", line(P, i), (c) => `position:${i}:${c}:${stack}`],
-			["sum", "out", line(X, i), (c) => `stream:${i}:${c}:${stack}.embeddings.out`],
-		] : []),
-	];
+		["token", "tokens", E, (c) => `e:${i}:${c}:${stack}`],
+		["position", "positions", P, (c) => `position:${i}:${c}:${stack}`],
+		["filters", "convolution", C, (c) => `filter:${i}:${c}:${stack}`],
+		["sum", "out", isSum(stack) ? X : null, (c) => `stream:${i}:${c}:${stack}.embeddings.out`],
+	].filter(([, , Y]) => Y).map(([name, key, Y, cell]) => [name, key, line(Y, i), cell]);
 	const scale = scaleFor(rows.flatMap(([, , x]) => x), "signed");
 	return panel({
 		title: `The vector of ${nameAt(stack, i)}`, key: "vector",
@@ -53,11 +55,12 @@ function vectorPanel(stack, i, E, P, X) {
 		rows: () => [
 			["dimension", ...rows.map(([name]) => name)], ...rows[0][2].map((_, c) => [c, ...rows.map(([, , x]) => x[c])]),
 		],
-		note: P
+		note: (P
 			? `A row of the table for the token, one for position ${i}, and their sum, where the stream starts: x = E t + P p` +
 				`${stackOf(stack).embedding_norm ? ", normed" : ""}.`
 			: `A row of the embedding table, ${E.shape[1]} numbers wide. Positions ` +
-				`(${stackOf(stack).positions}) enter inside attention, not here.`,
+				`(${stackOf(stack).positions}) enter inside attention, not here.`
+		) + (C ? " A convolution over it and its neighbours is added before the first block." : ""),
 		body: h("div", { class: "strips" }, rows.flatMap(([name, key, x, cell]) => [
 			h("span", {}, h("b", {}, name), " norm ", figure(norm(x), `norm:${i}:${stack}.embeddings.${key}`, num(norm(x), 3))),
 			strip(x, { scale, name, key: `strip ${name}`, onselect: (c) => select({ cell: cell(c) }) }),
