@@ -37,6 +37,7 @@ def test_every_view_of_another_family(name: str, visit: Visit) -> None:
         assert page.locator("main canvas, main svg.chart, main table, main .chip, main .empty").count() > 0, (
             view
         )
+        assert "undefined" not in page.locator("body").inner_text(), view
     assert refused == []
     visitor.go("residual", **given)
     assert page.locator("[data-panel=states] canvas").count() > 0

@@ -10,10 +10,12 @@ import { derivation } from "./derivation.js";
 import * as frame from "./frame.js";
 import { listen } from "./keys.js";
 import { VIEWS } from "./views.js";
+import { hasStates } from "./views/states.js";
 
 const ASKS = ["text", "target", "more", "off", "mute"]; // changes that make the model run again
 const WELCOME = "Every number on this page is this model's own, and every number can be clicked: " +
 	"its derivation opens here, down to the terms of a dot product.";
+const WELCOME_TO_STATES = "Every number on this page is this model's own. One with a line below it can be clicked: its derivation opens here.";
 const find = (id) => document.getElementById(id);
 const pending = new Set(ASKS); // what has changed since the page was last drawn
 let ticket = 0;
@@ -57,7 +59,8 @@ function swap(element, nodes, isNew) {
 function beside(view, side, isNew) {
 	find("desk").classList.toggle("alone", Boolean((view.alone || isLarge()) && !side));
 	find("desk").classList.toggle("derives", Boolean(side));
-	swap(find("side"), [side || h("section", { class: "panel empty" }, h("p", {}, WELCOME), note("Press ? for keys."))], isNew);
+	const welcome = hasStates(app.model) ? WELCOME_TO_STATES : WELCOME;
+	swap(find("side"), [side || h("section", { class: "panel empty" }, h("p", {}, welcome), note("Press ? for keys."))], isNew);
 	for (const one of document.querySelectorAll("main .n")) one.toggleAttribute("data-on", one.dataset.key === state().cell);
 }
 

@@ -12,6 +12,7 @@ import { picker, placeChooser, stackPicker } from "../parts/controls.js";
 import { norm } from "../derivations/terms.js";
 import { isSaved } from "../api.js";
 import { list, select, state } from "../state.js";
+import { hasStates } from "./states.js";
 
 export const title = "Embeddings";
 export const alone = true;
@@ -58,8 +59,8 @@ function vectorPanel(stack, i, E, P, C, X) {
 		note: (P
 			? `A row of the table for the token, one for position ${i}, and their sum, where the stream starts: x = E t + P p` +
 				`${stackOf(stack).embedding_norm ? ", normed" : ""}.`
-			: `A row of the embedding table, ${E.shape[1]} numbers wide. Positions ` +
-				`(${stackOf(stack).positions}) enter inside attention, not here.`
+			: `A row of the embedding table, ${E.shape[1]} numbers wide. ` + (hasStates(app.model)
+				? "There are no positions: order enters as tokens are read." : `Positions (${stackOf(stack).positions}) enter inside attention, not here.`)
 		) + (C ? " A convolution over it and its neighbours is added before the first block." : ""),
 		body: h("div", { class: "strips" }, rows.flatMap(([name, key, x, cell]) => [
 			h("span", {}, h("b", {}, name), " norm ", figure(norm(x), `norm:${i}:${stack}.embeddings.${key}`, num(norm(x), 3))),
@@ -88,9 +89,11 @@ async function swapPanel() {
 	));
 	const isSame = (x, y) => (x.own !== null ? x.own === y.own : x.best.id === y.best.id && Math.abs(x.best.p - y.best.p) < 1e-5);
 	return panel({
-		title: "Swap two words: what positions are for", key: "swap",
+		title: `Swap two words${hasStates(app.model) ? "" : ": what positions are for"}`, key: "swap",
 		rows: () => [["", "as written", "p", "swapped", "p"], ...lines.map(([name, x, y]) => [name, x.own ?? x.best.text, x.best.p, y.own ?? y.best.text, y.best.p])],
-		note: "Attention sees a set of words. Their order comes from positions, and in a decoder from the mask: without both, a swap changes nothing.",
+		note: hasStates(app.model)
+			? "A recurrence reads word after word, and a filter weighs neighbours by place: order needs no positions."
+			: "Attention sees a set of words. Their order comes from positions, and in a decoder from the mask: without both, a swap changes nothing.",
 		body: [bar, lines.length ? [
 			h("p", { class: "note" }, h("bdi", {}, visible(other))),
 			table(["", "as written", "swapped", ""], lines.map(([name, x, y]) => cells([name, said(x), said(y), isSame(x, y) ? "the same" : "different"])), "swapped"),

@@ -10,6 +10,10 @@ import { select, state } from "../state.js";
 
 // Whether blocks are not made of attention and feed-forward: views of those show states in their place.
 export const hasStates = (model) => model.stacks.some(({ sublayers }) => !sublayers.includes("ffn"));
+const RANGES = [ // by the end of a site's name
+	[/\.(input|forget|output|reset|update|gate)$/, ", each between 0 and 1: how much of something passes"],
+	[/\.(state|candidate|signal)$/, ", each between −1 and 1"], [/\.filters$/, ", none below 0: how well a filter fits there"],
+];
 const STRONGEST = 12; // features listed
 
 // The sites of a stack's blocks that have one vector for each token.
@@ -19,7 +23,8 @@ const offered = (stack) => Object.entries(app.pass.sites).filter(
 ).map(([name]) => name);
 
 export async function draw() {
-	const stack = chosenStack(), names = offered(stack), name = names.includes(state().site) ? state().site : names[0];
+	const stack = chosenStack(), names = offered(stack), first = names.find((one) => one.endsWith(".state")) || names[0];
+	const name = names.includes(state().site) ? state().site : first;
 	const X = await site(name), [n, d] = X.shape;
 	return [
 		h(
@@ -28,7 +33,7 @@ export async function draw() {
 		),
 		panel({
 			title: name, key: "states", python: () => pythonSite(name),
-			note: `A row for each token, ${d} numbers wide. A gate is between 0 and 1; a state between −1 and 1.`,
+			note: `A row for each token, ${d} numbers wide${RANGES.find(([ends]) => ends.test(name))?.[1] || ""}.`,
 			rows: () => [
 				["token", ...Array(d).keys()],
 				...tokens(stack).map((token, i) => [token.text, ...X.data.subarray(i * d, (i + 1) * d)]),
@@ -52,7 +57,8 @@ function strongest(stack, name, X) {
 	const bar = signedTracks(peaks.map(({ value }) => value));
 	return panel({
 		title: "Where each is strongest", key: "strongest",
-		note: "Of all columns those with the largest numbers, each with the token that has it: what a filter responds to most.",
+		note: `Of all columns those with the largest numbers, each with the token that has it${
+			name.endsWith(".filters") ? ": what a filter responds to most" : ""}.`,
 		rows: () => [["column", "token", "value"], ...peaks.map(({ c, i, value }) => [c, tokens(stack)[i].text, value])],
 		body: table(
 			["column", "token", "value", ""],
