@@ -19,6 +19,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "gru translator": {"shape": "encoder-decoder", "family": "recurrent", "cell": "gru"},
     "translator of one state": {"shape": "encoder-decoder", "family": "recurrent", "attention": "none"},
     "filters": {"shape": "decoder", "family": "convolutional"},
+    "classifier": {"shape": "encoder", "family": "convolutional", "head": "classifier", "classes": 2},
 }
 
 
@@ -26,7 +27,8 @@ OTHERS: dict[str, dict[str, Any]] = {
 def test_every_view_of_another_family(name: str, visit: Visit) -> None:
     words, refused = tokenizer("word"), list[str]()
     config = read_model_config({"vocabulary": words.size, "d": 8, "context": 32} | OTHERS[name])
-    model = Model(Bundle(build(config), words))
+    labels = ["bad", "good"] if config.head == "classifier" else None
+    model = Model(Bundle(build(config), words, labels=labels))
     visitor = visit(model, name)
     visitor.page.on("response", lambda answer: refused.append(answer.url) if answer.status >= 400 else None)
     given = {"text": "the cat sat", "target": "the dog"} if model.translates else {"text": "the cat sat"}
@@ -42,3 +44,9 @@ def test_every_view_of_another_family(name: str, visit: Visit) -> None:
     visitor.go("residual", **given)
     assert page.locator("[data-panel=states] canvas").count() > 0
     assert page.locator("[data-panel=strongest] tbody tr").count() > 0
+    if labels is not None:
+        visitor.go("classifier", cell="pooled:1", **given)
+        derived = page.locator("[data-panel=derivation]")
+        pooled = float(model.trace(given["text"])["head.pooled"][0, 1])
+        assert float(derived.get_attribute("data-captured")) == pytest.approx(pooled, abs=1e-6)
+        assert float(derived.get_attribute("data-again")) == pytest.approx(pooled, abs=1e-6)

@@ -45,14 +45,15 @@ async function headInput(X, i, isNormed) {
 	const Y = { shape: [rows.length, d], data: Float64Array.from(data) };
 	return (await normed(Y, rows.indexOf(i), stack, "head.transform_norm")).y;
 }
-const meanOf = (rows) => {
-	const kind = app.model.config.pool;
-	if (kind !== "mean") return rows.at(kind === "first" ? 0 : -1);
-	return rows[0].map((_, c) => total(rows.map((x) => x[c])) / rows.length);
+const POOLS = {
+	first: (rows) => rows[0], last: (rows) => rows.at(-1),
+	mean: (rows) => rows[0].map((_, c) => total(rows.map((x) => x[c])) / rows.length),
+	max: (rows) => rows[0].map((_, c) => Math.max(...rows.map((x) => x[c]))),
 };
+const pooledOf = (rows) => POOLS[app.model.config.pool](rows);
 const DENSE = { tanh: Math.tanh, relu: (x) => Math.max(0, x) };
 async function pool(rows) {
-	const dense = app.model.config.pool_dense, x = meanOf(rows);
+	const dense = app.model.config.pool_dense, x = pooledOf(rows);
 	if (dense === "none") return x;
 	const W = await weight("head.dense.weight"), b = (await weight("head.dense.bias")).data;
 	return x.map((_, c) => DENSE[dense](dot(x, rowOf(W, c)) + b[c]));
@@ -212,22 +213,28 @@ export async function lens(i, id, where) {
 	};
 }
 
+// The vectors that leave a stack: behind the last norm, or what the last block of another family gives.
+const topSite = (stack) => (`${stack}.norm` in app.pass.sites ? `${stack}.norm` : Object.keys(app.pass.sites).filter(
+	(name) => name.startsWith(`${stack}.`) && /\.(state|filters|residual\.0)$/.test(name),
+).at(-1));
+
 // One number of the vector that classes are read from.
 export async function pooled(c) {
-	const { pool: kind, pool_dense: dense } = app.model.config, stack = topStack(), X = await site(`${stack}.norm`);
+	const { pool: kind, pool_dense: dense } = app.model.config, stack = topStack(), where = topSite(stack), X = await site(where);
 	const captured = (await site("head.pooled")).data[c], n = X.shape[0], rows = Array.from({ length: n }, (_, i) => Array.from(rowOf(X, i)));
-	const used = kind === "mean" ? [...rows.keys()] : [kind === "first" ? 0 : n - 1], x = meanOf(rows);
-	const cell = (i, e) => [at(X, i, e), `top:${i}:${e}:${stack}`];
+	const used = kind === "first" ? [0] : kind === "last" ? [n - 1] : [...rows.keys()], x = pooledOf(rows);
+	const cell = (i, e) => [at(X, i, e), where === `${stack}.norm` ? `top:${i}:${e}:${stack}` : null];
+	const said = { mean: ` = ${num(x[c] * n)} / ${n}`, max: ", the largest of these" };
 	if (dense === "none") return {
-		title: [`Pooled vector[${c}]`], formula: kind === "mean" ? "{1} / {n} ∑_i x_i" : "x_i",
-		say: [kind === "mean" ? ` = ${num(x[c] * n)} / ${n}` : `, that of the ${kind} token`], captured, again: x[c],
+		title: [`Pooled vector[${c}]`], formula: { mean: "{1} / {n} ∑_i x_i", max: "max_i x_i" }[kind] || "x_i",
+		say: [said[kind] || `, that of the ${kind} token`], captured, again: x[c],
 		more: listing(["token", "x"], used.map((i) => [shown(stack, i), cell(i, c)])),
 	};
 	const W = await weightRow("head.dense.weight", c), b = (await weightRow("head.dense.bias", c))[0];
 	return {
 		title: [`Pooled vector[${c}]`], formula: `${dense} ( W x + b )`,
 		say: [` = ${dense}(`, dot(x, W) + b, `), with the bias ${num(b)}`], captured, again: DENSE[dense](dot(x, W) + b),
-		more: terms(["x", "w"], x, W, kind === "mean" ? null : (e) => cell(used[0], e)[1]),
+		more: terms(["x", "w"], x, W, used.length > 1 ? null : (e) => cell(used[0], e)[1]),
 	};
 }
 
