@@ -1,5 +1,6 @@
 """What came before the transformer, as the notes tell it: N41 to N45, and the order of words (N7, N14)."""
 
+import importlib
 import math
 from pathlib import Path
 from typing import Any
@@ -145,43 +146,18 @@ def test_a_filter_weighs_by_relative_position_alone() -> None:
     assert gap(late[:, 8:14], early[:, 4:10]) < TOLERANCE
 
 
-def accuracy_at(model: clearhead.Model, distance: int) -> float:
-    """The share of fruits recalled at one distance."""
-    from clearhead.corpora import CORPORA
-
-    options = {"shortest": distance, "longest": distance, "pairs": 1}
-    rows: list[Any] = list(CORPORA["recall"].examples("test", count=200, **options))
-    found = model.classify([row.text for row in rows])
-    return sum(one.label == row.label for one, row in zip(found, rows, strict=True)) / len(rows)
-
-
 @pytest.mark.prove
 @pytest.mark.notes("N42")
-def test_an_rnn_forgets_what_a_transformer_looks_up(tmp_path: Path) -> None:
-    def reader(name: str, **settings: Any) -> clearhead.Model:
-        recipe = {
-            "task": "classify",
-            "data": {
-                "train": "builtin:recall",
-                "options": {"shortest": 2, "longest": 64, "pairs": 1},
-                "count": 8000,
-            },
-            "tokenizer": {"kind": "word"},
-            "model": {"d": 64, "shape": "decoder", "context": 160, "decoder_blocks": 2} | settings,
-            "training": {
-                "steps": 400,
-                "batch_tokens": 4096,
-                "optimizer": "adamw",
-                "learning_rate": 3e-3,
-                "samples": 0,
-            },
-        }
-        return clearhead.train(RunConfig.model_validate(recipe), tmp_path / name)
-
-    rnn = reader("rnn", family="recurrent", cell="rnn")
-    transformer = reader("transformer", h=4)
-    assert all(accuracy_at(transformer, distance) > 0.99 for distance in (8, 16, 32, 64))
-    assert accuracy_at(rnn, 64) < 0.5
+def test_an_rnn_forgets_what_a_transformer_looks_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The experiment of `benchmarks/recall_distance.py`: the RNN has learned what it fails at from afar."""
+    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[2] / "benchmarks")
+    experiment = importlib.import_module("recall_distance")
+    for farthest in experiment.STAGES:
+        experiment.write_texts(tmp_path / f"{farthest}.tsv", farthest)
+    rnn, transformer = (experiment.train(name, tmp_path) for name in ("RNN", "transformer"))
+    assert all(experiment.accuracy(transformer, distance) > 0.99 for distance in experiment.DISTANCES)
+    assert experiment.accuracy(rnn, 4) > 0.9
+    assert experiment.accuracy(rnn, 128) < 0.5
 
 
 @pytest.mark.prove

@@ -13,7 +13,7 @@ from clearhead.training.run.run import make_run
 NAMES = {
     "spanish-translator", "python-lm", "reviews-classifier", "dna-classifier", "hops-two-layers",
     "hops-one-layer", "shakespeare-reference", "shakespeare-char-quick",
-    "spanish-recurrent", "python-lstm", "reviews-cnn",
+    "spanish-recurrent", "python-lstm", "reviews-cnn", "reviews-lstm",
 }  # fmt: skip
 
 
