@@ -187,6 +187,11 @@ def test_large_type_shows_a_panel_a_screen(visit: Visit, shape: str, subtests: p
     assert pair["x"] + pair["width"] <= side["x"]
 
 
+# The width of the page, and that of the title that has the least room.
+WIDTHS = """() => [document.documentElement.scrollWidth, Math.min(
+  ...[...document.querySelectorAll('.panel > header > div:first-child')].map((one) => one.clientWidth))]"""
+
+
 def test_every_view_fits_every_screen(visit: Visit) -> None:
     """A small screen, a tablet, and a zoom of 200 %, in normal and large type: nothing is wider than the window."""
     visitor = visit(MODELS["encoder-decoder"](), alone=True, viewport=PROJECTOR)
@@ -196,9 +201,9 @@ def test_every_view_fits_every_screen(visit: Visit) -> None:
             visitor.go(view, text=TEXT, target=TARGET)
             for width, height in ((1280, 720), (1024, 768), (800, 900), (640, 360)):
                 visitor.page.set_viewport_size({"width": width, "height": height})
-                assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width, (
-                    f"{view}, {width}"
-                )
+                wide, narrowest = visitor.page.evaluate(WIDTHS)
+                assert wide <= width, f"{view}, {width}"
+                assert narrowest > 150, f"{view}, {width}: a title has no room"
         if not turn:
             visitor.page.set_viewport_size({"width": 1280, "height": 720})
             enlarge(visitor)
@@ -234,10 +239,11 @@ def test_what_was_broken_stays_repaired(visit: Visit, subtests: pytest.Subtests)
         assert "rotated to position 5, gives it" in side.inner_text()
 
     with subtests.test("a new derivation opens at its top"):
-        side.evaluate("one => { one.scrollTop = one.scrollHeight; }")
-        assert side.evaluate("one => one.scrollTop") > 0
-        visitor.act(lambda: side.locator("button.n").last.click())
-        assert side.evaluate("one => one.scrollTop") == 0
+        for cell in ("q:5:1", "k:2:1"):  # both are longer than the window
+            visitor.go("attention", text=TEXT, at="decoder.0.self", head=0, q=5, cell=cell)
+            assert side.evaluate("one => one.scrollTop") == 0
+            side.evaluate("one => { one.scrollTop = one.scrollHeight; }")
+            assert side.evaluate("one => one.scrollTop") > 100
 
     with subtests.test("a rule that is not allowed can be corrected"):
         visitor.go("next", text=TEXT, temperature="abc", top_p="7", top_k="-1", seed="1.5")

@@ -24,7 +24,7 @@ export function panel({ title, note: said, body, rows, python, drawing, key, fir
 		),
 	);
 	section.append(
-		...(first ? [first] : []), h("header", {}, h("div", {}, h("h2", {}, title), said ? note(said) : null), aside, menu),
+		...(first ? [first] : []), h("header", {}, h("div", {}, h("h2", {}, title)), aside, menu), ...(said ? [note(said)] : []),
 		...[body].flat(Infinity).filter(Boolean),
 	);
 	section.exports = out;

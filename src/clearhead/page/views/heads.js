@@ -102,8 +102,8 @@ function gridPanel(rows, pictures, sort, position) {
 			["head", "entropy", "distance", "first", "previous", "largest", "effect of muting"],
 			...rows.map((one) => [one.name, one.entropy, one.distance, one.first, one.previous, one.largest, one.moved ?? ""]),
 		],
-		aside: h("div", { class: "bar" }, picker("Sorted by", "sort", sorts, sort || "place", (to) => select({ sort: to })), proof()),
-		body: groups,
+		aside: h("div", { class: "bar" }, picker("Sorted by", "sort", sorts, sort || "place", (to) => select({ sort: to }))),
+		body: [groups, proof()],
 	});
 }
 
