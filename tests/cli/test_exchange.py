@@ -126,6 +126,16 @@ def test_a_gguf_file_is_written_by_its_ending(run, tmp_path: Path) -> None:  # t
     assert (
         "applies to .gguf files only" in run("export", tmp_path / "ours", tmp_path / "z", "--type", "q8_0")[2]
     )
+    for out, reader, said in (
+        ("z", "onnx", "--for onnx is unknown."),
+        ("z.gguf", "ctranslate2", "--for ctranslate2 applies to folders only."),
+        (
+            "z",
+            "ctranslate2",
+            "--for ctranslate2 applies to translators, and this model has shape = 'decoder'.",
+        ),
+    ):
+        assert said in run("export", tmp_path / "ours", tmp_path / out, "--for", reader)[2]
     assert run("import", tmp_path / "x.gguf", tmp_path / "again")[0] == 0
 
 
