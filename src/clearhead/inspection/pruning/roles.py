@@ -60,10 +60,9 @@ class WeightSums:
     def means(self, attention: str, place: int) -> dict[str, float]:
         """The means of one head."""
         return {
-            name: float(values[place]) / self.counts[key]
-            for key, values in self.sums.items()
-            if key[0] == attention and self.counts[key]
-            for name in (key[1],)
+            name: float(values[place]) / count
+            for (of, name), values in self.sums.items()
+            if of == attention and (count := self.counts[of, name])
         }
 
 
