@@ -27,7 +27,7 @@ def fitted(X: Tensor, Y: Tensor, width: int, steps: int) -> float:
         if share == 1:
             break
         optimizer.zero_grad()
-        cross_entropy(Z.flatten(0, 1), Y.flatten()).backward()  # type: ignore[no-untyped-call]
+        cross_entropy(Z.flatten(0, 1), Y.flatten()).backward()
         optimizer.step()
     return share
 
