@@ -22,7 +22,7 @@ from clearhead.serving.server.app import OPERATIONS, server_app
 from clearhead.serving.server.operations import JsonLines
 from clearhead.serving.server.service import Service
 from tests.decoding.tiny import language_model
-from tests.serving.server.conftest import KEY, client_of, service_of
+from tests.serving.server.conftest import KEY, chat_model, client_of, service_of
 
 COMPLETIONS = "/v1/completions"
 
@@ -143,6 +143,24 @@ def test_an_answer_that_nobody_takes_ends(monkeypatch: pytest.MonkeyPatch) -> No
 
     asyncio.run(access.Limited(endless)({"type": "http", "headers": []}, nothing, blocked))
     assert ended == ["ended"]
+
+
+@pytest.mark.parametrize("temperature", [0, 1.1])
+def test_deterministic_answers_are_the_same_to_the_bit_in_company(temperature: float) -> None:
+    service = service_of(ServingConfig(slots=3, deterministic=True), talks=chat_model())
+    prompts = [
+        "the same long beginning of a prompt " * 5 + end for end in ("one", "two", "three", "four", "five")
+    ]
+    with client_of(service) as client:
+
+        def choices(prompt: Any) -> list[Any]:
+            body = {"model": "talks", "prompt": prompt, "temperature": temperature, "seed": 5, "logprobs": 2}
+            return list(client.post(COMPLETIONS, json=body | {"max_tokens": 20}).json()["choices"])
+
+        together = choices(prompts)
+        for place, prompt in enumerate(prompts):
+            assert choices(prompt) == [together[place] | {"index": 0}]  # now with a known beginning
+    service.stop()
 
 
 # Keys.

@@ -18,8 +18,6 @@ from clearhead.serving.server.served import Asked
 from clearhead.serving.server.service import Answer, Service
 from clearhead.serving.server.streams import EventStream, read_body, until_left
 
-Made = tuple[dict[str, Any], Callable[[int, str, list[Any], str | None], dict[str, Any]]]
-
 
 class Endpoints:
     """The routes of OpenAI's interface that concern texts."""
