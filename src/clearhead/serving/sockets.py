@@ -77,7 +77,7 @@ def server_for(app: ASGIApp, last_seconds: int = LAST_SECONDS) -> uvicorn.Server
         lifespan="off",
         log_level="critical",
         server_header=False,
-        backlog=64,
+        backlog=512,  # a connection that finds no place in it is tried again after a second
         timeout_graceful_shutdown=last_seconds,
     )
     return uvicorn.Server(settings)

@@ -51,7 +51,7 @@ class Endpoints:
     async def completions(self, request: Request) -> Response:
         """Continues prompts."""
         body = await read_body(request, CompletionBody, self.service)
-        model = self.service.find(body.model)
+        model = self.service.find_free(body.model)
         asked = await self.service.prepare(partial(model.completions, body, salt_of(request)))
         texts = CompletionTexts(asked, model.tokenizer)
         frame = frame_of("cmpl", "text_completion", body.model)
@@ -63,7 +63,7 @@ class Endpoints:
     async def chat(self, request: Request) -> Response:
         """Answers a conversation."""
         body = await read_body(request, ChatBody, self.service)
-        model = self.service.find(body.model)
+        model = self.service.find_free(body.model)
         asked = await self.service.prepare(partial(model.chat, body, salt_of(request)))
         texts = ChatTexts(asked, model.tokenizer)
         answer = self.service.submit(model, asked)
@@ -76,7 +76,7 @@ class Endpoints:
     async def embeddings(self, request: Request) -> Response:
         """A vector for each text."""
         body = await read_body(request, EmbeddingBody, self.service)
-        model = self.service.find(body.model)
+        model = self.service.find_free(body.model)
         rows, work = await self.service.prepare(partial(model.embeddings, body))
         vectors = await until_left(request.receive, self.service.compute(model, work))
         read = sum(map(len, rows))

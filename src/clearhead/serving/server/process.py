@@ -23,6 +23,7 @@ from clearhead.serving.sockets import BoundedListener, server_for
 log = logging.getLogger(__name__)
 DRAIN_SECONDS = 30  # for answers that are under way
 GIVEN_UP_SECONDS = 30.0  # without a beat, after which the process ends, so that it is started again
+SWITCH_SECONDS = 0.0005  # after which the decode thread lets the event loop run
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -51,6 +52,7 @@ def address_of(listener: BoundedListener, keys: Keys) -> str:
 def run(service: Service, keys: Keys, listener: BoundedListener, hosts: Sequence[str]) -> None:
     """Serves until SIGTERM or Ctrl-C; answers that are under way are finished first."""
     log_as_json()
+    sys.setswitchinterval(SWITCH_SECONDS)
     threading.Thread(target=watch, args=[service], daemon=True).start()
     signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn sends it again when it has finished
     host = listener.getsockname()[0]

@@ -77,6 +77,12 @@ class Service:
             raise Refused(f"There is no model {name[:80]!r}. {suggest(name[:80], self.models)}", 404, "model")
         return self.models[name]
 
+    def find_free(self, name: str) -> ServedModel:
+        """A model by its name, if it has room for another text: refused before anything is encoded."""
+        model = self.find(name)
+        self.check_room(model, 1)
+        return model
+
     async def prepare(self, work: Callable[[], Result]) -> Result:
         """Does something that takes a moment, such as to encode a text, outside the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self.threads, work)
@@ -97,7 +103,7 @@ class Service:
             with suppress(RuntimeError):  # the loop is closed: nobody waits
                 loop.call_soon_threadsafe(do_all, each)
 
-    def reserve(self, model: ServedModel, count: int) -> None:
+    def check_room(self, model: ServedModel, count: int) -> None:
         """Refuses texts for which there is no room in the queue."""
         if model.open + count > self.settings.slots + self.settings.queue:
             raise Refused(
@@ -105,6 +111,10 @@ class Service:
                 429,
                 headers={"retry-after": "1"},
             )
+
+    def reserve(self, model: ServedModel, count: int) -> None:
+        """Makes room for texts, or refuses them."""
+        self.check_room(model, count)
         model.open += count
         self.metrics.texts.labels(model.name).set(model.open)
 

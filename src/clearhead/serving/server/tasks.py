@@ -22,7 +22,7 @@ class TaskEndpoints:
     async def translate(self, request: Request) -> Response:
         """A translation of each text."""
         body = await read_body(request, TranslateBody, self.service)
-        model = self.service.find(body.model)
+        model = self.service.find_free(body.model)
         prompts, work = await self.service.prepare(partial(model.translations, body))
         found = await until_left(request.receive, self.service.compute(model, work))
         read = sum(len(part.source or []) for prompt in prompts for part in prompt.parts or (prompt,))
@@ -38,7 +38,7 @@ class TaskEndpoints:
     async def classify(self, request: Request) -> Response:
         """The class of each text."""
         body = await read_body(request, ClassifyBody, self.service)
-        model = self.service.find(body.model)
+        model = self.service.find_free(body.model)
         rows, work = await self.service.prepare(partial(model.classes, body))
         found = await until_left(request.receive, self.service.compute(model, work))
         data = [
