@@ -16,8 +16,8 @@ from harness import arguments, report
 from clearhead import api
 from clearhead.cli.prune import tuned
 from clearhead.config.run import RunConfig
-from clearhead.inspection.pruning.choose import prune_to, pruning_curve
-from clearhead.inspection.pruning.importance import head_names, loss_importance
+from clearhead.inspection.heads.choose import prune_to, pruning_curve
+from clearhead.inspection.heads.importance import head_names, loss_importance
 from clearhead.model_folder import Bundle, load
 from clearhead.text.sources.read import read_split
 from clearhead.training.evaluation.evaluate import Evaluation

@@ -12,7 +12,7 @@ import pytest
 import clearhead
 from clearhead import model_folder
 from clearhead.cli import main
-from clearhead.inspection.pruning.importance import head_names
+from clearhead.inspection.heads.importance import head_names
 from clearhead.models.transformer.pruned import pruned
 from tests.decoding.tiny import language_model, translator
 

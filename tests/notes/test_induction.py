@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from clearhead.config.model import ModelConfig
 from clearhead.inspection.capture import intervene, zero
-from clearhead.inspection.pruning.roles import induction_scores
+from clearhead.inspection.heads.roles import induction_scores
 from clearhead.models.build import build
 from clearhead.models.inputs import Inputs
 from clearhead.models.model import Model

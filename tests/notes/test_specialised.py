@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from clearhead.config.model import ModelConfig
-from clearhead.inspection.pruning.roles import relation_weights
+from clearhead.inspection.heads.roles import relation_weights
 from clearhead.models.build import build
 from clearhead.models.inputs import Inputs
 

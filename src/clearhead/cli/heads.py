@@ -15,8 +15,8 @@ from clearhead.errors import InputError, suggest
 
 if TYPE_CHECKING:
     from clearhead.config.run import RunConfig
-    from clearhead.inspection.pruning.heads import HeadMeasure
-    from clearhead.inspection.pruning.importance import Task
+    from clearhead.inspection.heads.importance import Task
+    from clearhead.inspection.heads.table import HeadMeasure
     from clearhead.model_folder import Bundle
 
 EXAMPLES = 256  # if omitted
@@ -56,7 +56,7 @@ def heads(
     if sort is not None and sort not in COLUMNS:
         raise InputError(f"--sort {sort} is not a column. {suggest(sort, COLUMNS)}")
     load_pytorch(f"Reading {model}")
-    from clearhead.inspection.pruning.heads import head_map, measure_heads
+    from clearhead.inspection.heads.table import head_map, measure_heads
     from clearhead.storage import write_atomically
 
     bundle, tasks, _, _ = load_tasks(model, data, columns, recipe, split, limit)
@@ -84,7 +84,7 @@ def load_tasks(
     limit: int,
 ) -> "tuple[Bundle, list[Task], RunConfig | None, str]":
     """A model, the batches of the first examples of its data, its recipe if it has one, and what the data are."""
-    from clearhead.inspection.pruning.importance import head_names, headed
+    from clearhead.inspection.heads.importance import head_names, headed
     from clearhead.model_folder import load
     from clearhead.training.evaluation.tasks import TaskCollector
 

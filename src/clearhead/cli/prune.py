@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from clearhead.config.run import RunConfig
-    from clearhead.inspection.pruning.choose import CurvePoint, ImportanceKind
-    from clearhead.inspection.pruning.importance import Task
+    from clearhead.inspection.heads.choose import CurvePoint, ImportanceKind
+    from clearhead.inspection.heads.importance import Task
     from clearhead.model_folder import Bundle
     from clearhead.models.model import Model
 
@@ -86,7 +86,7 @@ def prune(
         raise InputError(f"--by {by} is unknown. {suggest(by, MEASURES)}")
     load_pytorch(f"Reading {model}")
     from clearhead import model_folder
-    from clearhead.inspection.pruning import choose, importance
+    from clearhead.inspection.heads import choose, importance
     from clearhead.models.transformer.pruned import pruned
 
     is_file = bool(data) and not any(name.startswith(("builtin:", "hub:")) for name in data or [])
@@ -176,7 +176,7 @@ def without_heads(
     stages: Stages,
 ) -> "Model":
     """The model without the heads that the options choose."""
-    from clearhead.inspection.pruning import choose, importance
+    from clearhead.inspection.heads import choose, importance
     from clearhead.models.transformer.pruned import pruned
 
     module, config = importance.headed(module)
@@ -225,7 +225,7 @@ def described(bundle: "Bundle", before: "Bundle") -> "Bundle":
 
 def sizes(before: "Model", after: "Model") -> dict[str, Any]:
     """Heads, units, weights and the bytes of the cache per token, before and after."""
-    from clearhead.inspection.pruning.importance import head_names, headed
+    from clearhead.inspection.heads.importance import head_names, headed
 
     found: dict[str, list[int]] = {"heads": [], "units": [], "weights": [], "cache_bytes_per_token": []}
     for model in (before, after):

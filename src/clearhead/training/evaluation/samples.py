@@ -19,8 +19,8 @@ from clearhead.decoding.generate import Generator, Prompt
 from clearhead.decoding.read import Reader
 from clearhead.examples import Conversation, Example, Labelled, Pair, Split, Text
 from clearhead.inspection.figures import AttentionPicture, attention_of
-from clearhead.inspection.pruning.heads import start_of
-from clearhead.inspection.pruning.roles import head_roles
+from clearhead.inspection.heads.roles import head_roles
+from clearhead.inspection.heads.table import start_of
 from clearhead.model_folder import Bundle
 from clearhead.models.model import Model
 from clearhead.text.sources.read import read_split

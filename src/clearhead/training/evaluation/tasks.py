@@ -1,11 +1,11 @@
-"""Examples as a model meets them in training: batches of inputs, each with what is right, for `inspection.pruning`."""
+"""Examples as a model meets them in training: batches of inputs, each with what is right, for `inspection.heads`."""
 
 from collections.abc import Iterable
 
 from clearhead.data.batching.batches import Batch
 from clearhead.errors import DataError
 from clearhead.examples import Example, Pair
-from clearhead.inspection.pruning.importance import Task
+from clearhead.inspection.heads.importance import Task
 from clearhead.model_folder import Bundle
 from clearhead.training.evaluation.evaluate import Evaluation, in_groups
 from clearhead.training.loop.losses import inputs_of

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from clearhead.errors import DataError
 from clearhead.inspection.capture import edit, intervene
-from clearhead.inspection.pruning.importance import headed
+from clearhead.inspection.heads.importance import headed
 from clearhead.layers.masks import real_tokens
 from clearhead.models.inputs import Inputs
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from clearhead.errors import DataError, InputError
-from clearhead.inspection.pruning.choose import (
+from clearhead.inspection.heads.choose import (
     kept_by_sublayer,
     kept_units,
     most_removable,
@@ -16,8 +16,8 @@ from clearhead.inspection.pruning.choose import (
     pruning_curve,
     removal_order,
 )
-from clearhead.inspection.pruning.importance import gate_importance, head_names, loss_importance, mean_loss
-from clearhead.inspection.pruning.roles import head_roles, induction_scores, relation_weights, strongest_role
+from clearhead.inspection.heads.importance import gate_importance, head_names, loss_importance, mean_loss
+from clearhead.inspection.heads.roles import head_roles, induction_scores, relation_weights, strongest_role
 from clearhead.models.inputs import Inputs
 from tests.inspection.attribution.hooks import changed_input, part_named
 from tests.models.cases import CASES, Case, some_ids, some_source

@@ -6,9 +6,9 @@ from typing import Any
 
 from clearhead.data.frames import document_frame, target_frame
 from clearhead.decoding.generate import tokenizer_of
+from clearhead.inspection.heads.importance import Task, gate_importance, loss_importance
+from clearhead.inspection.heads.roles import HeadRole, head_roles, strongest_role
 from clearhead.inspection.markup import Markup, tag
-from clearhead.inspection.pruning.importance import Task, gate_importance, loss_importance
-from clearhead.inspection.pruning.roles import HeadRole, head_roles, strongest_role
 from clearhead.model_folder import Bundle
 
 Stage = Callable[[str, int], None]  # what is being done, and how many passes of it are done

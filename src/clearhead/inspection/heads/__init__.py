@@ -2,6 +2,7 @@
 
     importance   how much the loss depends on each head and unit: by the gradient of a gate, and by leaving it out
     roles        where each head looks: previous, first or same token, induction, distance, entropy; given relations
+    table        both of every head, and a picture
     choose       which heads and units to keep, and the curve of the loss as they go
 
 The heads themselves are removed by `models.transformer.pruned`.

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from clearhead.config.model import ModelConfig
 from clearhead.errors import InputError, suggest
-from clearhead.inspection.pruning.importance import (
+from clearhead.inspection.heads.importance import (
     Progress,
     Task,
     gate_importance,
