@@ -22,7 +22,7 @@ demo: $(VENV)/.core ## Train, evaluate and try a small translator
 test: $(VENV)/.full browser ## Run the tests, some eight minutes on two cores
 	$(PYTEST) -m "not prove"
 
-prove: $(VENV)/.full ## Run the experiments that prove rows of the notes, and the checks that take long
+prove: $(VENV)/.full browser ## Run the experiments that prove rows of the notes, and the checks that take long
 	$(PYTEST) -m prove
 
 lint: $(VENV)/.full ## Check format, lint and types

@@ -17,7 +17,7 @@ from clearhead.models.inputs import Inputs
 from clearhead.training.run.run import make_run
 from tests.browser.conftest import VIEWS, Visitor
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.prove
 Visit = Callable[..., Visitor]
 MOST = 512
 # A recipe as it is shipped, but for two steps and a little data, and with room for a long text.

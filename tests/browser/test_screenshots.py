@@ -21,7 +21,7 @@ from tests.browser.test_class import enlarge
 from tests.browser.test_numbers import MODELS
 from tests.pages import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.prove
 FOLDER = os.environ.get("CLEARHEAD_SCREENSHOTS")
 WIDTH = 1280
 # "a" looks at "rojo", since "red" comes next.

@@ -54,6 +54,7 @@ def test_groups_grow_only_while_they_are_done_soon(comes: bool, monkeypatch: pyt
     )
 
 
+@pytest.mark.prove
 def test_a_million_lines_in_constant_memory() -> None:
     """Lines and results are made and forgotten; nothing of them is kept."""
     line = "x" * 100

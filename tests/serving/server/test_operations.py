@@ -5,7 +5,8 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -25,6 +26,12 @@ from tests.decoding.tiny import language_model
 from tests.serving.server.conftest import KEY, chat_model, client_of, service_of
 
 COMPLETIONS = "/v1/completions"
+
+
+def run_apart(work: Coroutine[Any, Any, None]) -> None:
+    """Runs something in a thread of its own: in this one, a browser test may have left its event loop."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, work).result()
 
 
 @pytest.fixture
@@ -106,7 +113,7 @@ def test_a_client_that_leaves_frees_its_slot(small: Service, stream: bool) -> No
         left.set()
         await asyncio.wait_for(asking, 30)
 
-    asyncio.run(leave())
+    run_apart(leave())
     assert small.models["writes"].open == 0
     steps = engine.steps
     while engine.running:
@@ -141,7 +148,7 @@ def test_an_answer_that_nobody_takes_ends(monkeypatch: pytest.MonkeyPatch) -> No
     async def nothing() -> Any:
         await asyncio.sleep(30)
 
-    asyncio.run(access.Limited(endless)({"type": "http", "headers": []}, nothing, blocked))
+    run_apart(access.Limited(endless)({"type": "http", "headers": []}, nothing, blocked))
     assert ended == ["ended"]
 
 

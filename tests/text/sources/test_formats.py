@@ -149,7 +149,8 @@ def test_csv(folder: Path, pairs: list[tuple[str, str]], quote_all: bool) -> Non
 @given(pairs_of(CELL), st.sampled_from(["\n", "\r\n"]))
 def test_tsv(folder: Path, pairs: list[tuple[str, str]], end: str) -> None:
     content = end.join(f"{x}\t{y}" for x, y in pairs).removeprefix("\ufeff")
-    got = examples(folder / "pairs.tsv", b"\xef\xbb\xbf" + content.encode(), "pair")
+    no_header = Reading(header=False)  # words above numbers look like one
+    got = examples(folder / "pairs.tsv", b"\xef\xbb\xbf" + content.encode(), "pair", no_header)
     assert got == [Pair(x.removeprefix("\ufeff") if i == 0 else x, y) for i, (x, y) in enumerate(pairs)]
 
 

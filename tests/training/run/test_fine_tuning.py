@@ -110,7 +110,7 @@ def tuned(task: Task, file: Path, start: Path, lora: str, out: Path) -> tuple[Ru
     return run, before, found
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.parametrize("lora", LORA)
 @pytest.mark.parametrize("name", ["ours", "llama"])
 def test_fifty_conversations_lower_the_loss_from_the_first_evaluation_on(

@@ -86,7 +86,7 @@ function thumb(one, pictures, sort, position) {
 
 function gridPanel(rows, pictures, sort, position) {
 	const sorted = rows.filter((one) => (one[sort] ?? null) !== null).sort((a, b) => b[sort] - a[sort]);
-	const thumbs = (some, count) => h("div", { class: "thumbs", style: { "--heads": count } }, some.map((one) => thumb(one, pictures, sort, position)));
+	const thumbs = (some, count) => h("div", { class: "thumbs", style: { "--heads": count, "--own": sort && "6rem" } }, some.map((one) => thumb(one, pictures, sort, position)));
 	const groups = sort ? thumbs(sorted, 1) : h("div", { class: "grid groups" }, app.model.attentions.map(({ name, heads }) => h(
 		"div", { class: "headrow" }, h("h3", {}, name), thumbs(rows.filter((row) => row.attention === name), heads.length),
 	)));
