@@ -1,7 +1,6 @@
 """`clearhead heads MODEL`: how much each head matters, and where it looks."""
 
 import json as json_format
-import sys
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -120,4 +119,4 @@ def show_heads(found: "list[HeadMeasure]") -> None:
     )
     for row in rows:
         cells = (" " * 11 + "-" if row[column] is None else f"{row[column]:12.4f}" for column in shown)
-        print(f"{row['name']:{width}} {' '.join(cells)}  {row['does']}".rstrip(), file=sys.stdout)
+        print(f"{row['name']:{width}} {' '.join(cells)}  {row['does']}".rstrip())

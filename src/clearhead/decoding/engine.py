@@ -184,12 +184,16 @@ class Engine(Generic[S]):
             text.start_clock()
         state = self.model.start(len(new), capacity, source, source_counts)
         logits = self.model.step(prompts, state, counts, last=True)[:, -1]
+        self.take_in(new, state)
+        return logits
+
+    def take_in(self, texts: Sequence[Draft], state: S) -> None:
+        """Adds texts and their state to those that are written."""
         if self.state is None:
             self.state = state
         else:
             self.state.join(state)
-        self.running += new
-        return logits
+        self.running += texts
 
     def choose(self, texts: list[Draft], logits: Tensor) -> list[tuple[Draft, Token]]:
         """The next token of each text from its logits (b, vocabulary)."""

@@ -13,7 +13,7 @@ from clearhead.decoding.generate import tokenizer_of
 from clearhead.decoding.read import Reader
 from clearhead.errors import InputError
 from clearhead.inspection.capture import capture
-from clearhead.inspection.markup import Markup, tag
+from clearhead.inspection.markup import Markup, row_names, tag
 from clearhead.model_folder import Bundle
 from clearhead.models.inputs import Inputs
 from clearhead.text.tokenizers.tokenizer import Tokenizer
@@ -102,17 +102,7 @@ def large(attention: AttentionPicture, head: str) -> Markup:
         for i, row in enumerate(rows)
         for j, (column, weight) in enumerate(zip(columns, attention.heads[head][i], strict=True))
     ]  # fmt: skip
-    sides = [
-        tag(
-            "text",
-            name,
-            x=left - 8,
-            y=top + side * (i + 0.5),
-            text_anchor="end",
-            dominant_baseline="central",
-        )
-        for i, name in enumerate(rows)
-    ]
+    sides = row_names(rows, left, top, side)
     tops = [
         tag("text", name, transform=f"translate({left + side * (j + 0.5):.1f} {top - 8:.1f}) rotate(-90)",
             dominant_baseline="central")

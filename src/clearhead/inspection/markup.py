@@ -50,6 +50,16 @@ def joined(*inside: Inside) -> Markup:
     return Markup("".join(parts))
 
 
+def row_names(names: Iterable[str], left: float, top: float, side: float) -> list[Markup]:
+    """Names beside the rows of a picture that starts at `left` and `top`, each row `side` high."""
+    return [
+        tag(
+            "text", name, x=left - 8, y=top + side * (i + 0.5), text_anchor="end", dominant_baseline="central"
+        )
+        for i, name in enumerate(names)
+    ]
+
+
 def text(plain: str) -> Markup:
     """A text as it is read, whatever it contains: HTML escaped, characters that hide or reverse text boxed."""
     return Markup(escape(UNSEEN.sub("\N{WHITE VERTICAL RECTANGLE}", plain)))

@@ -284,14 +284,6 @@ class LiveEngine(Engine[S]):
             Z = torch.stack([Z[row, len(chunk) - 1] for row, chunk in enumerate(chunks)])[:, None]
         return state, Z[:, -1]
 
-    def take_in(self, texts: Sequence[Draft], state: S) -> None:
-        """Adds texts and their state to those that are written."""
-        if self.state is None:
-            self.state = state
-        else:
-            self.state.join(state)
-        self.running += texts
-
 
 def score(reading: Reading[S], Z: Tensor) -> None:
     """Adds the log-probabilities of the prompt's tokens after each of those just read, from logits (n, vocabulary)."""

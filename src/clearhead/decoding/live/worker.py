@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -77,7 +78,7 @@ class Worker:
         return bool(self.works) or any(engine.is_busy for engine in self.engines)
 
     def run(self) -> None:
-        """Takes steps until it is told to end."""
+        """Takes steps until `stop` is called."""
         while not self.is_ending:
             self.beat = time.monotonic()
             self.answer_calls()
@@ -85,7 +86,7 @@ class Worker:
                 for engine in self.engines:
                     if engine.is_busy:
                         self.step(engine)
-                for work in [self.works[place] for place in range(min(MOST_AT_ONCE, len(self.works)))]:
+                for work in list(islice(self.works, MOST_AT_ONCE)):
                     self.advance(work)
             self.after_step()
 

@@ -1,7 +1,7 @@
 """Which heads and units to keep: their importance enters; what `pruned` takes leaves, and the curve of the loss."""
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -9,8 +9,8 @@ from torch import Tensor
 
 from clearhead.config.model import ModelConfig
 from clearhead.errors import InputError, suggest
+from clearhead.inspection.attribution.passes import Progress
 from clearhead.inspection.heads.importance import (
-    Progress,
     Task,
     gate_importance,
     head_names,
@@ -84,7 +84,7 @@ def prune_to(
     count: int,
     rounds: int = 1,
     by: ImportanceKind = "gradient",
-    progress: Callable[[int, int], None] = lambda done, of: None,
+    progress: Progress = lambda done, of: None,
 ) -> Model:
     """The model with so many heads left; in each round the least important go, as they are in what is left then."""
     module, config = headed(model)

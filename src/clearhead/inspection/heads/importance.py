@@ -5,7 +5,7 @@ A gate ξ = 1 is put on what a head returns. Its importance is the mean of |∂l
 zero.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -15,13 +15,13 @@ from torch import Tensor
 from clearhead.config.model import ModelConfig
 from clearhead.data.batching.batches import IGNORE
 from clearhead.errors import DataError, InputError
+from clearhead.inspection.attribution.passes import Progress
 from clearhead.inspection.capture import Edit, edit, intervene, module_of, zero
 from clearhead.models.inputs import Inputs
 from clearhead.models.model import Model
 
 # What a model reads, and what is right: ids (b, n), IGNORE where nothing is to be predicted, or classes (b,).
 Task = tuple[Inputs, Tensor]
-Progress = Callable[[int, int], None]  # passes done, of how many
 
 
 def headed(model: Any) -> tuple[Model, ModelConfig]:

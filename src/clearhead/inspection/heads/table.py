@@ -8,7 +8,7 @@ from clearhead.data.frames import document_frame, target_frame
 from clearhead.decoding.generate import tokenizer_of
 from clearhead.inspection.heads.importance import Task, gate_importance, loss_importance
 from clearhead.inspection.heads.roles import HeadRole, head_roles, strongest_role
-from clearhead.inspection.markup import Markup, tag
+from clearhead.inspection.markup import Markup, row_names, tag
 from clearhead.model_folder import Bundle
 
 Stage = Callable[[str, int], None]  # what is being done, and how many passes of it are done
@@ -77,17 +77,7 @@ def head_map(values: Mapping[str, float], label: str) -> Markup:
         for i, (sublayer, row) in enumerate(rows.items())
         for head, value in row.items()
     ]  # fmt: skip
-    names = [
-        tag(
-            "text",
-            sublayer,
-            x=left - 8,
-            y=top + SIDE * (i + 0.5),
-            text_anchor="end",
-            dominant_baseline="central",
-        )
-        for i, sublayer in enumerate(rows)
-    ]
+    names = row_names(rows, left, top, SIDE)
     numbers = [
         tag("text", str(head), x=left + SIDE * (head + 0.5) - 1, y=top - 8, text_anchor="middle")
         for head in range(columns)

@@ -20,15 +20,15 @@ FINISHES: dict[Reason | None, str | None] = {
 }
 
 
+def counts(read: int, written: int) -> dict[str, Any]:
+    """How many tokens were read and written."""
+    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+
+
 def usage(asked: Asked, written: int) -> dict[str, Any]:
     """How many tokens were read and written; of those read, how many were known."""
-    read = asked.prompt_tokens
-    return {
-        "prompt_tokens": read,
-        "completion_tokens": written,
-        "total_tokens": read + written,
-        "prompt_tokens_details": {"cached_tokens": asked.reused_tokens},
-    }
+    known = {"prompt_tokens_details": {"cached_tokens": asked.reused_tokens}}
+    return counts(asked.prompt_tokens, written) | known
 
 
 def spelled(tokenizer: Tokenizer, id: int) -> str:

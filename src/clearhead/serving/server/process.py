@@ -1,4 +1,4 @@
-"""The process of the server: model folders enter; it serves until it is told to end, or until its engine hangs."""
+"""The process of the server: model folders enter; it serves until a signal ends it, or until its engine hangs."""
 
 import logging
 import os

@@ -1,12 +1,11 @@
 """Translation, classes and tokens: what OpenAI's interface has no route for."""
 
 from functools import partial
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from clearhead.serving.server.answers import spelled
+from clearhead.serving.server.answers import counts, spelled
 from clearhead.serving.server.faults import Refused
 from clearhead.serving.server.schemas import ClassifyBody, DetokenizeBody, TokenizeBody, TranslateBody
 from clearhead.serving.server.service import Service
@@ -67,8 +66,3 @@ class TaskEndpoints:
                 field="tokens",
             )
         return JSONResponse({"text": await self.service.prepare(partial(tokenizer.decode, body.tokens))})
-
-
-def counts(read: int, written: int) -> dict[str, Any]:
-    """How many tokens were read and written."""
-    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
