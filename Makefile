@@ -6,12 +6,14 @@ TORCH  := $(shell grep '^torch==' constraints.txt)
 # Errors only: pip's warnings about places it did not look in say nothing to a reader.
 PIP    := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 
-# Two test workers with one thread each are faster, and steadier, than one worker with two threads.
-WORKERS ?= 2
-PYTEST  := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadscope --no-loadscope-reorder
+# Test workers with one thread each are faster, and steadier, than one worker with two threads. Two of them
+# left a quarter of two cores idle, waiting for browsers and processes; each more imports everything again, some 15 s.
+WORKERS ?= 3
+# Bytecode is kept whatever the environment says: some tests start many processes.
+PYTEST  := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test prove lint check notes docs bench torture soak clean browser
+.PHONY: help demo test prove lint check notes docs bench torture soak shipped clean browser
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,7 +51,11 @@ torture: $(VENV)/.core ## Kill a run fifty times and check that it still ends wi
 	@$(BIN)/python benchmarks/torture.py $(OPTIONS)
 
 soak: $(VENV)/.full ## Load a server for ten minutes, and then ten times over
+	@CLEARHEAD_CASES=2860 $(BIN)/python -m pytest -q -m prove tests/serving/server/test_description.py
 	@$(BIN)/python benchmarks/serving_soak.py $(OPTIONS)
+
+shipped: $(VENV)/.core ## Train the models that the package contains again, and replace them if they are as good
+	@$(BIN)/python -m tools.shipped $(OPTIONS)
 
 clean: ## Remove .venv and everything that is made from the sources
 	rm -rf $(VENV) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

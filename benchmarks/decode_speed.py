@@ -1,4 +1,4 @@
-"""How fast is a text written? Our engine beside `generate` of transformers and beside the bare matrix products.
+"""How fast is a text written? Our engine, in float32 and int8, beside `generate` of transformers and bare products.
 
 Random weights of GPT-2's shape, 124M (d = 768, 12 blocks, vocabulary 50257) and 10M (d = 384, 6 blocks,
 vocabulary 512), the same in all engines; a prompt of 32 tokens, 128 new ones, greedy, batch 1 and 8. The bare
@@ -9,6 +9,7 @@ token, with nothing in between. Bars: 10M at least 1.5 × the tokens per second 
 
 import statistics
 from collections.abc import Callable
+from copy import deepcopy
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -20,9 +21,10 @@ from torch import Tensor, nn
 
 from clearhead.config.decoding import DecodingConfig
 from clearhead.decoding.engine import Draft, Engine, Stepper
-from clearhead.decoding.steppers.direct import stepper_of
+from clearhead.decoding.steppers.direct import DirectStepper, stepper_of
 from clearhead.exchange.importing import import_model
-from clearhead.model_folder import load
+from clearhead.model_folder import Bundle, load
+from clearhead.models.model import Model
 from clearhead.models.transformer.decoder import Decoder
 
 PROMPT, NEW = 32, 128
@@ -97,15 +99,15 @@ def measure(size: str, batch: int, rounds: int) -> dict[str, Any]:
     prompts = torch.randint(
         0, SIZES[size]["vocab_size"], (batch, PROMPT), generator=torch.Generator().manual_seed(2)
     )
-    stepper = stepper_of(ours)  # one for all rounds, as the models are, and as in a server
+    stepper, rounded = ready_stepper(ours), Bundle(deepcopy(ours))
+    rounded.quantise()
+    in_int8 = ready_stepper(rounded.module)
     engines: dict[str, Callable[[], object]] = {
         "clearhead": lambda: write(stepper, ours.config.context, prompts.tolist()),
+        "clearhead int8": lambda: write(in_int8, ours.config.context, prompts.tolist()),
         "transformers": lambda: generate(theirs, prompts),
         "products": products(ours, batch),
     }
-    engines[
-        "clearhead"
-    ]()  # with the run that warms up, so many steps that the kernel for one row is compiled
     seconds = in_turn(engines, rounds)
     texts = write(stepper, ours.config.context, prompts.tolist())
     result: dict[str, Any] = {"same_texts": texts == generate(theirs, prompts)}
@@ -121,13 +123,21 @@ def measure(size: str, batch: int, rounds: int) -> dict[str, Any]:
     return result
 
 
+def ready_stepper(model: Model) -> Stepper[Any]:
+    """One stepper for all rounds, as in a server, with its compiled step."""
+    stepper = stepper_of(model)
+    assert isinstance(stepper, DirectStepper)
+    stepper.prepare()
+    return stepper
+
+
 def show(name: str, result: dict[str, Any]) -> None:
     """A line for each engine."""
     print(f"{name}   same texts: {'yes' if result['same_texts'] else 'NO'}")
-    for engine in ("clearhead", "transformers", "products"):
+    for engine in ("clearhead", "clearhead int8", "transformers", "products"):
         row = result[engine]
         spread = f"({row['slowest']:.1f} to {row['fastest']:.1f})"
-        line = f"  {engine:13s} {row['tokens_per_second']:9.1f} tokens/s  {spread}"
+        line = f"  {engine:15s} {row['tokens_per_second']:9.1f} tokens/s  {spread}"
         if "ours_times_as_fast" in row:
             low, high = row["ours_times_as_fast"]["interval_95"]
             line += (

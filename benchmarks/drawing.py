@@ -73,10 +73,42 @@ def draw(name: str, curves: dict[str, list[Point]], x: Axis, y: Axis) -> Path:
     parts.append(
         tag("text", y.label, transform=f"translate(-10 {HEIGHT / 2}) rotate(-90)", text_anchor="middle")
     )
+    return write(name, parts, (-24, 0, WIDTH + 44, HEIGHT + 34), f"{y.label} over {x.label}")
+
+
+def draw_map(
+    name: str, rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]]
+) -> Path:
+    """Writes docs/images/NAME.svg: a field for each number, blue above zero and orange below, with its value."""
+    left, top, wide, high = (
+        20 + LETTER * max(map(len, rows)),
+        20 + LETTER * max(map(len, columns)),
+        46.0,
+        24.0,
+    )
+    most = max(abs(value) for row in values for value in row) or 1.0
+    parts = []
+    for j, column in enumerate(columns):
+        across = left + (j + 0.5) * wide
+        parts.append(tag("text", column, transform=f"translate({across + 4:.1f} {top - 8:.1f}) rotate(-90)"))
+    for i, (row, numbers) in enumerate(zip(rows, values, strict=True)):
+        middle = top + (i + 0.5) * high
+        parts.append(tag("text", row, x=left - 8, y=middle, text_anchor="end", dominant_baseline="central"))
+        for j, value in enumerate(numbers):
+            colour, share = "#2f6fed" if value >= 0 else "#d97706", abs(value) / most
+            parts.append(tag("rect", x=left + j * wide, y=top + i * high, width=wide - 2, height=high - 2, rx=3,
+                             fill=colour, fill_opacity=f"{share:.3f}"))  # fmt: skip
+            parts.append(tag("text", f"{value:.2f}".replace("-", "−"), x=left + (j + 0.5) * wide - 1, y=middle - 1,
+                             text_anchor="middle", dominant_baseline="central"))  # fmt: skip
+    box = (0, 0, left + wide * len(columns) + 8, top + high * len(rows) + 8)
+    return write(name, parts, box, f"a number for each of {len(rows)} parts and {len(columns)} tokens")
+
+
+def write(name: str, parts: list[Markup], box: tuple[float, float, float, float], label: str) -> Path:
+    """Writes docs/images/NAME.svg from its elements."""
     picture = tag(
         "svg", tag("style", Markup(STYLE)), parts, xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"-24 0 {WIDTH + 44} {HEIGHT + 34}", class_="curves", role="img",
-        aria_label=f"{y.label} over {x.label}",
+        viewBox=" ".join(f"{number:g}" for number in box), class_="curves", role="img", aria_label=label,
     )  # fmt: skip
     file = IMAGES / f"{name}.svg"
     file.write_text(f"{picture}\n", encoding="utf-8")

@@ -5,6 +5,7 @@ model with norms of queries and keys (and rotary positions in the translator), w
 of Hugging Face. Steps are fixed and seconds are those of the processor, so that other programs disturb little.
 """
 
+import json
 import tempfile
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 from first_model import DATA, Words, plays
 from harness import SHARED_DATA, arguments, report
+from labelled_sets import movie_reviews
 
 from clearhead.training.recipes.suggest import recipe_for
 from clearhead.training.run.run import make_run
@@ -20,6 +22,13 @@ from clearhead.training.run.run import make_run
 def masked_plays(folder: Path) -> Words:
     """The plays, for a masked language model."""
     return "masked-language-model", *plays(folder)[1:]
+
+
+def reviews(folder: Path) -> Words:
+    """Sentences of movie reviews."""
+    lines = (json.dumps({"text": e.text, "label": e.label}) + "\n" for e in movie_reviews())
+    Path(folder, "reviews.jsonl").write_text("".join(lines), encoding="utf-8")
+    return "classify", [f"{folder}/reviews.jsonl"], {}
 
 
 NORMS = {"model.query_key_norm": "true"}
@@ -34,7 +43,7 @@ SETS: dict[str, tuple[dict[str, str], str, tuple[str, ...], int | None]] = {
 def measure(name: str, changes: dict[str, str], steps: int | None) -> dict[str, Any]:
     """One training: the quality on the test data, or for a fixed number of steps the validation loss."""
     with tempfile.TemporaryDirectory(prefix="clearhead-leaving-") as folder:
-        task, files, test = (DATA | {"masked": masked_plays})[name](Path(folder))
+        task, files, test = (DATA | {"masked": masked_plays, "reviews": reviews})[name](Path(folder))
         stated = changes | (test or {}) | ({} if steps is None else {"training.steps": str(steps)})
         config, _ = recipe_for(task, files, None, stated)  # type: ignore[arg-type]
         run = make_run(config, Path(folder, "run"))

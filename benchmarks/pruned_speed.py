@@ -1,6 +1,6 @@
 """How much faster is a pruned model, and how much smaller its cache? Decode steps of 124M weights with fewer heads.
 
-Random weights of GPT-2's shape; the same share of heads is removed from every block; one text, 512 tokens read and 24
+Random weights of GPT-2's shape; the same share of heads is removed from every block; one text, 512 tokens read and 6
 written by the steps that generation uses. Ratios are to the whole model, measured in turn.
 """
 
@@ -13,13 +13,13 @@ from clearhead.models.build import build
 from clearhead.models.model import Model
 from clearhead.models.transformer.pruned import pruned
 
-READ, WRITTEN, HEADS = 512, 24, 12
+READ, WRITTEN, HEADS = 512, 6, 12
 KEPT = (12, 8, 4, 0)
 
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--rounds", type=int, default=20)
     options = parser.parse_args()
     config = ModelConfig(
         vocabulary=50257, d=768, h=HEADS, decoder_blocks=12, context=1024, positions="learned", norm="layer",

@@ -39,7 +39,7 @@ def bags(texts: list[Labelled], index: dict[str, int]) -> Matrix:
 def numbers(texts: list[Labelled]) -> list[int]:
     """The labels as numbers."""
     known = {str(label): at for at, label in enumerate(reviews.LABELS)}
-    return [known[example.label] for example in texts]
+    return [known[example.answer] for example in texts]
 
 
 def fit(X: Matrix, Y: Matrix) -> Matrix:

@@ -81,6 +81,7 @@ class Stream:
     began: float = 0.0
     parts: list[float] = field(default_factory=list)
     refused_after: float = 0.0
+    is_whole: bool = False  # whether the stream was ended by the server's own mark
 
     @property
     def first(self) -> float:
@@ -104,6 +105,7 @@ async def ask(port: int, body: dict[str, Any], path: str = "/v1/completions") ->
     while line := await reader.readline():
         if line.startswith(b"data: {"):
             found.parts.append(time.perf_counter())
+        found.is_whole = found.is_whole or line.startswith(b"data: [DONE]")
     found.refused_after = time.perf_counter() - found.began
     writer.close()
     return found

@@ -29,9 +29,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Leave the user's cache alone, and see nothing of it."""
+    """Leave the user's cache alone, and see nothing of it; compile kernels only for the tests of kernels."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CLEARHEAD_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("CLEARHEAD_KERNELS", "off")
         yield
 
 

@@ -11,7 +11,6 @@ import io
 import os
 import re
 import shlex
-import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,9 +18,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import torch
-
-from clearhead.cli.main import main
+from tests.commands import exit_code
 
 ROOT = Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})\s*(?P<kind>\S*)(?P<rest>.*)$")
@@ -117,23 +114,15 @@ def run_command(command: str, shown: str, where: str) -> None:
 
 
 def run_clearhead(words: list[str]) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of `clearhead WORDS`, in this process: a new one would import PyTorch each time."""
-    threads = torch.get_num_threads()
+    """Exit code, stdout and stderr of `clearhead WORDS`, in this process."""
     out, err = io.StringIO(), io.StringIO()
     environment = {"COLUMNS": "100", "NO_COLOR": "1"}
     with (
         mock.patch.dict(os.environ, environment),
-        mock.patch.object(sys, "argv", ["clearhead", *words]),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else int(end.code is not None)
-        finally:
-            torch.set_num_threads(threads)
+        code = exit_code(*words)
     return code, out.getvalue(), err.getvalue()
 
 

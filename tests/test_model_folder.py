@@ -359,7 +359,7 @@ def damage_config(folder: Path, **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 2}, r"has format 2, but this version reads format 1.\nUpdate clearhead"),
+        ({"format": 3}, r"has format 3, but this version reads formats 1 to 2.\nUpdate clearhead"),
         ({"format": "new"}, r"has format 'new'"),
         ({"similarty": "dot"}, r"config.json: model.similarty is not a setting. Did you mean similarity\?"),
         ({"norm": "whole"}, r"config.json: model.norm = 'whole' takes mean and variance"),
@@ -655,7 +655,7 @@ def test_a_folder_that_is_replaced_while_it_is_read_is_read_again(
     folder, new = classifier(tmp_path / "model"), make("encoder", seed=2, head="classifier", classes=2)
     whole, count = model_folder.read_weights, 0
 
-    def slow(*given: Any) -> Model:
+    def slow(*given: Any) -> tuple[Model, bool]:
         nonlocal count
         count += 1
         module = whole(*given)

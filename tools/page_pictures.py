@@ -2,9 +2,9 @@
 
     python -m tools.page_pictures MODELS OUT [--models spanish,dna] [--screens large,1024] [--views heads,next]
 
-MODELS has a run for each of RECIPES; one that is missing is trained there for half a minute. OUT gets a sheet for each
-model, screen and theme, `spanish-large-dark.png`, and beside it the pictures that it is made of. A picture is the whole
-page; a red line marks where the window ends.
+MODELS has a run for each of RECIPES; one that is missing is trained there, in about a minute. OUT gets a sheet for
+each model, screen and theme, `spanish-large-dark.png`, and beside it the pictures that it is made of. A picture is the
+whole page; a red line marks where the window ends.
 """
 
 import argparse
@@ -20,11 +20,12 @@ from clearhead.config.run import RunConfig
 from clearhead.training.run.run import make_run
 from tests.browser.conftest import CHROMIUM, VIEWS, Visitor, served
 
+# The recipe of each, and its steps: so many on a busy machine too.
 RECIPES = {
-    "spanish": "spanish-translator",
-    "python": "python-lm",
-    "reviews": "reviews-classifier",
-    "dna": "dna-classifier",
+    "spanish": ("spanish-translator", 300),
+    "python": ("python-lm", 150),
+    "reviews": ("reviews-classifier", 150),
+    "dna": ("dna-classifier", 300),
 }
 # Width and height in CSS pixels, size of the text, and pixels of the screen for each: 200 % is a zoom of the browser.
 SCREENS: dict[str, tuple[int, int, float, int]] = {
@@ -42,14 +43,11 @@ SELECTED: dict[str, dict[str, Any]] = {
 TALLEST, COLUMN, COLUMNS = 2600, 640, 3  # of a picture in a sheet, in pixels
 
 
-def trained(folder: Path, recipe: str) -> Path:
-    """A run of a recipe; trained for half a minute if it does not exist."""
+def trained(folder: Path, recipe: str, steps: int) -> Path:
+    """A run of a recipe; trained if it does not exist."""
     if not folder.exists():
-        list(
-            make_run(
-                RunConfig.read(recipe, {"training.minutes": "0.5", "training.steps": "none"}), folder
-            ).train()
-        )
+        lengths = {"training.steps": str(steps), "training.minutes": "none", "training.epochs": "none"}
+        list(make_run(RunConfig.read(recipe, lengths), folder).train())
     return folder
 
 
@@ -113,7 +111,7 @@ def main() -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for name in given.only_models.split(","):
-            model = load(trained(given.models / name, RECIPES[name]))
+            model = load(trained(given.models / name, *RECIPES[name]))
             with served(model, name) as address:
                 for screen in given.only_screens.split(","):
                     for theme in given.only_themes.split(","):

@@ -18,7 +18,7 @@ from clearhead.config.run import RunConfig
 from clearhead.data.chats import messages_of
 from clearhead.decoding.chat import Turn, dropped_note, next_turn
 from clearhead.decoding.generate import Generation, Generator, Piece, Prompt, tokenizer_of
-from clearhead.decoding.read import Classification, Reader
+from clearhead.decoding.read import THRESHOLD, LabelItem, Reader
 from clearhead.errors import InputError
 from clearhead.examples import Message
 from clearhead.inspection.capture import Trace, capture
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
+TextPair = tuple[str, str]
 Ids = Sequence[int] | Sequence[Sequence[int]] | Tensor
 TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
@@ -190,9 +191,28 @@ class Model:
                 "Use generate, or load a translator."
             )
 
-    def classify(self, texts: str | Sequence[str], truncate: bool = False) -> list[Classification]:
-        """The label of each text, and the probability of every label; `truncate` shortens those that do not fit."""
-        return self.reader.classify(prepare_each(texts, partial(self.reader.ids, truncate=truncate)))
+    def classify(
+        self,
+        texts: str | TextPair | Sequence[str | TextPair],
+        truncate: bool = False,
+        threshold: float = THRESHOLD,
+    ) -> list[Any]:
+        """The `Classification` of each text, or of each pair of texts; `truncate` shortens those that do not fit.
+
+        With several labels a text it is `SeveralLabels`, of which those at least as likely as `threshold` fit; with a
+        label for each word a `Tagging`.
+        """
+        self.reader.check_classes()
+        given = [texts] if is_pair(texts) else texts
+        return list(
+            self.reader.classify(prepare_each(given, partial(self.item, truncate=truncate)), threshold)
+        )
+
+    def item(self, text: str | TextPair, truncate: bool = False) -> LabelItem:
+        """A text, or a pair of texts, as a classifier reads it."""
+        if isinstance(text, str):
+            return self.reader.item(text, truncate=truncate)
+        return self.reader.item(text[0], text[1], truncate)
 
     def embed(self, texts: str | Sequence[str], truncate: bool = False) -> Tensor:
         """One vector for each text: float32 (len(texts), d); `truncate` shortens those that do not fit."""
@@ -249,14 +269,19 @@ class TextTrace(Trace):
         self.source_ids, self.source_tokens = source_ids, source_tokens
 
 
-def prepare_each(texts: str | Sequence[str] | None, prepare: Callable[[str], Item]) -> list[Item]:
-    """Prepares a single text, or each of a list; an error says which of a list it means."""
+def is_pair(texts: object) -> bool:
+    """Whether a value is a pair of texts: a tuple, since a list is several."""
+    return isinstance(texts, tuple) and len(texts) == 2 and all(isinstance(text, str) for text in texts)
+
+
+def prepare_each(texts: Any, prepare: Callable[[Any], Item]) -> list[Item]:
+    """Prepares a single text, or each of a list, of which some may be pairs; an error says which of a list it means."""
     if isinstance(texts, str | bytes) or not isinstance(texts, Sequence):
         return [prepare(check_text(texts))]
     items = []
     for place, text in enumerate(texts):
         try:
-            items.append(prepare(check_text(text)))
+            items.append(prepare(text if is_pair(text) else check_text(text)))
         except InputError as error:
             raise InputError(f"text {place} of the list: {error}") from None
     return items
@@ -302,13 +327,21 @@ def is_replaceable(folder: Path, overwrite: bool) -> bool:
     return not any(folder.iterdir()) or (overwrite and model_folder.is_model_folder(folder))
 
 
-def load(path: str | Path, dtype: torch.dtype | str = torch.float32) -> Model:
-    """Reads a model folder, in float32 or another type such as torch.bfloat16 or "bfloat16"."""
+def load(path: str | Path, dtype: torch.dtype | str = torch.float32, int8: bool = False) -> Model:
+    """Reads a model folder, in float32 or another type such as torch.bfloat16 or "bfloat16".
+
+    With `int8` the weights are rounded as `clearhead quantize` does.
+    """
     found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
     if found not in TYPES:
         names = ", ".join(str(kind).removeprefix("torch.") for kind in TYPES)
         raise InputError(f"dtype = {dtype!r:.80} is not a type of weights.\nUse one of {names}.")
-    return Model(model_folder.load(check_path(path), found))
+    if int8 and found != torch.float32:
+        raise InputError(f"int8 weights are multiplied in float32, not in {dtype}.\nOmit dtype or int8.")
+    bundle = model_folder.load(check_path(path), found)
+    if int8:
+        bundle.quantise()
+    return Model(bundle)
 
 
 def train(

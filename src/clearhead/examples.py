@@ -1,4 +1,4 @@
-"""What every source gives: a piece of text, a pair of texts, a text with its label, or a conversation.
+"""What every source gives: a piece of text, a pair of texts, a text with its labels, or a conversation.
 
 These are the only shapes in which text travels from the sources to the tokenizers and the batches.
 """
@@ -30,10 +30,35 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A text and the name of its class."""
+    """A text, or two, and the name of its class; or those of its labels, or those of each of its words."""
 
-    text: str
-    label: str
+    text: str  # if each word has a label, words with one space between them
+    label: str | tuple[str, ...]
+    second: str | None = None
+
+    def __repr__(self) -> str:
+        more = "" if self.second is None else f", second={self.second!r}"
+        return f"Labelled(text={self.text!r}, label={self.label!r}{more})"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All its labels."""
+        return (self.label,) if isinstance(self.label, str) else self.label
+
+    @property
+    def answer(self) -> str:
+        """The labels as one text, with spaces between them."""
+        return self.label if isinstance(self.label, str) else " ".join(self.label)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts that it is about."""
+        return (self.text,) if self.second is None else (self.text, self.second)
+
+    @property
+    def input(self) -> str:
+        """The texts as one line, with a tab between them."""
+        return "\t".join(self.texts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,12 +24,14 @@ from clearhead.config.families import read_model_config
 from clearhead.config.model_base import AnyModelConfig
 from clearhead.errors import ConfigError, ModelFolderError, TokenizerError, first_few
 from clearhead.models.build import empty
+from clearhead.models.int8 import SCALE, from_int8, pack, round_weights, stored_shapes
 from clearhead.models.model import Model
+from clearhead.shipped import of_the_package
 from clearhead.storage import atomic_folder, backup_of, checksum, write_atomically
 from clearhead.text.tokenizers.file import CHAT_TEMPLATE
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 
-FORMAT = 1
+FORMAT = 2  # of folders with int8 weights; others are still written in the first, which every version reads
 CONFIG, WEIGHTS, LABELS, CARD = "config.json", "model.safetensors", "labels.json", "card.md"
 TOKENIZER, SOURCE_TOKENIZER = "tokenizer.json", "tokenizer-source.json"
 CALIBRATION, CHECKSUMS = "calibration.json", "checksums.json"
@@ -67,16 +69,24 @@ class Bundle:
     labels: list[str] | None = None
     card: str = ""
     calibration: Calibration | None = None
+    is_int8: bool = False  # its weights are rounded to int8, and are saved so
     config: AnyModelConfig = field(init=False)
 
     def __post_init__(self) -> None:
         self.config = self.module.config
+        self.module.is_int8 = self.is_int8
+
+    def quantise(self) -> None:
+        """Rounds the weights to int8 with a scale for each row."""
+        round_weights(self.module)
+        self.is_int8 = self.module.is_int8 = True
 
 
 def save(folder: str | Path, bundle: Bundle) -> None:
     """Writes a model folder; an existing one is replaced atomically."""
     with new_folder(Path(folder), bundle) as weights:
-        save_file(weights_of(bundle.module), weights, metadata={"format": "pt"})
+        packed = pack(bundle.module) if bundle.is_int8 else weights_of(bundle.module)
+        save_file(packed, weights, metadata={"format": "pt"})
         shutil.copymode(weights.with_name(CONFIG), weights)  # safetensors writes files that only we may read
 
 
@@ -92,7 +102,7 @@ def new_folder(folder: Path, bundle: Bundle) -> Iterator[Path]:
 
 def write_all_but_weights(place: Path, bundle: Bundle) -> None:
     """Settings, tokenizers, labels and card; the module may be on the meta device."""
-    settings = {"format": FORMAT} | bundle.config.model_dump(mode="json")
+    settings = {"format": FORMAT if bundle.is_int8 else 1} | bundle.config.model_dump(mode="json")
     (place / CONFIG).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
     if bundle.tokenizer is not None:
         bundle.tokenizer.save(place / TOKENIZER)
@@ -142,12 +152,13 @@ def read(folder: Path, dtype: torch.dtype, is_verified: bool) -> Bundle:
     """The contents of a model folder, verified as far as that is cheap."""
     written = read_checksums(folder)
     config = read_config(folder)
-    module = read_weights(folder / WEIGHTS, config, dtype)
+    module, is_int8 = read_weights(folder / WEIGHTS, config, dtype)
     labels = read_json(folder / LABELS) if (folder / LABELS).exists() else None
     tokenizer = Tokenizer.load(folder / TOKENIZER) if (folder / TOKENIZER).exists() else None
     source = Tokenizer.load(folder / SOURCE_TOKENIZER) if (folder / SOURCE_TOKENIZER).exists() else None
     card = (folder / CARD).read_text(encoding="utf-8", errors="replace") if (folder / CARD).exists() else ""
-    bundle = Bundle(module, tokenizer, source, labels, card, read_calibration(folder / CALIBRATION))
+    calibration = read_calibration(folder / CALIBRATION)
+    bundle = Bundle(module, tokenizer, source, labels, card, calibration, is_int8)
     check_fit(folder, bundle)
     changed = changed_files(folder, written, LARGEST_VERIFIED) if is_verified else []
     if written is not None and read_checksums(folder) != written:
@@ -247,9 +258,9 @@ def read_config(folder: Path) -> AnyModelConfig:
             f"If this is a Hugging Face folder, import it: {import_command(folder)}"
         )
     version = settings.pop("format")
-    if version != FORMAT:
+    if version not in range(1, FORMAT + 1):
         raise ModelFolderError(
-            f"{folder / CONFIG} has format {version!r}, but this version reads format {FORMAT}.\n"
+            f"{folder / CONFIG} has format {version!r}, but this version reads formats 1 to {FORMAT}.\n"
             "Update clearhead."
         )
     try:
@@ -288,28 +299,38 @@ def is_labels(labels: Any, classes: int | None) -> bool:
     return texts and len(labels) == len({*labels}) == classes
 
 
-def read_weights(path: Path, config: AnyModelConfig, dtype: torch.dtype) -> Model:
-    """A model with the weights of a file, which are checked against the config before memory is allocated."""
+def read_weights(path: Path, config: AnyModelConfig, dtype: torch.dtype) -> tuple[Model, bool]:
+    """A model with the weights of a file, which are checked against the config before memory is allocated.
+
+    Also whether they are int8 in the file; in memory they are the same numbers in another type.
+    """
     check_file(path)
     module = empty(config)
     try:
         with safe_open(path, framework="pt") as file:
             check_names(path, file, module)
+            is_int8 = any(name.endswith(SCALE) for name in file.keys())  # noqa: SIM118
             weights = {
                 # Tensor by tensor, so that one copy of the model is in memory, aligned as torch aligns it.
-                name: torch.empty(weight.shape, dtype=dtype).copy_(file.get_tensor(name))
+                name: torch.empty(weight.shape, dtype=dtype).copy_(read_tensor(file, name))
                 for name, weight in module.named_parameters()
             }
             module.load_state_dict(weights, strict=False, assign=True)  # a shared weight has one name
     except SafetensorError as error:
         raise ModelFolderError(f"{path} {why_unreadable(path, error)}") from None
-    return module.eval()
+    return module.eval(), is_int8 and dtype == torch.float32
+
+
+def read_tensor(file: Any, name: str) -> Tensor:
+    """A weight of an open file, in float32 if it is int8 there."""
+    weight: Tensor = file.get_tensor(name)
+    return from_int8(weight, file.get_tensor(name + SCALE)) if weight.dtype == torch.int8 else weight
 
 
 def check_names(path: Path, file: Any, module: Model) -> None:
     """Raises if a file does not contain exactly the model's weights, in their shapes."""
-    expected = {name: list(weight.shape) for name, weight in module.named_parameters()}
     stored = set(file.keys())
+    expected = stored_shapes(module, {name: file.get_slice(name).get_dtype() for name in stored})
     missing, unknown = sorted(expected.keys() - stored), sorted(stored - expected.keys())
     if missing or unknown:
         parts = [f"lacks {first_few(missing)}"] * bool(missing) + [
@@ -361,8 +382,8 @@ def model_in(folder: Path) -> Path:
 
 
 def find(folder: Path) -> Path:
-    """A model folder, or the one it was replacing if a save was killed between its two renames."""
-    folder = model_in(folder)
+    """A model folder, also `builtin:NAME`, or the one it was replacing if a save was killed between its two renames."""
+    folder = model_in(of_the_package(folder))
     if not folder.exists() and backup_of(folder).is_dir():
         return backup_of(folder)
     if folder.is_file() and folder.suffix.lower() in FOREIGN:

@@ -40,7 +40,7 @@ GO = f"""address => {{
 }}"""
 VIEWS = [
     "text", "map", "embeddings", "attention", "heads", "links", "residual", "next", "generation", "translation",
-    "classifier",
+    "classifier", "attribution", "contrast",
 ]  # fmt: skip
 
 

@@ -378,7 +378,7 @@ def test_keys_and_back(visit: Visit) -> None:
     assert said(visitor, '[data-panel="bench"] h2') == "× V"
     for k, view in enumerate(VIEWS):
         if view != "attention":
-            visitor.act(lambda k=k: key.press("1234567890-"[k]))  # type: ignore[misc]
+            visitor.act(lambda k=k: key.press("1234567890-[]"[k]))  # type: ignore[misc]
             assert f"view={view}" in page.url
     visitor.act(lambda: key.press("4"))
     visitor.act(lambda: key.press("m"))

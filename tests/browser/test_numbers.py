@@ -28,29 +28,43 @@ MODELS: dict[str, Callable[[], Model]] = {
     "encoder-decoder": lambda: Model(translator("word")),
 }
 KINDS: dict[str, dict[str, Any]] = {  # every way in which a number can come about
-    "rotary, grouped heads": {"h": 4, "h_kv": 2},
-    "layer norm, biases": {
+    "rotary, grouped heads, query-key norm": {
+        "h": 4,
+        "h_kv": 2,
+        "query_key_norm": True,
+        "tied": False,
+        "head_bias": True,
+        "feedforward": "silu",
+    },
+    "layer norm, biases, cosine": {
         "norm": "layer",
         "positions": "learned",
         "attention_bias": "qkvo",
         "feedforward": "gelu",
         "feedforward_bias": True,
         "convolution": 3,
+        "similarity": "cosine",
+        "scale": 4.0,
+        "soft_cap": 8.0,
     },
-    "post-norm, sinusoids": {
+    "post-norm, sinusoids, pruned, own widths": {
         "norm": "layer",
         "norm_placement": "post",
         "positions": "sinusoidal",
         "feedforward": "relu",
+        "d_k": 6,
+        "d_v": 5,
+        "kept_heads": {"decoder.0.self": (0, 2)},
     },
-    "alibi, gated": {"positions": "alibi", "feedforward": "swiglu"},
+    "alibi, gated, additive, norms on both sides": {
+        "positions": "alibi",
+        "feedforward": "swiglu",
+        "similarity": "additive",
+        "norm_placement": "both",
+    },
     "relative, no scale": {"positions": "relative", "similarity": "dot", "feedforward": "geglu"},
-    "query-key norm": {"query_key_norm": True, "tied": False, "head_bias": True, "feedforward": "silu"},
-    "cosine": {"similarity": "cosine", "scale": 4.0, "soft_cap": 8.0},
     "gaussian": {"similarity": "gaussian", "positions": "none", "feedforward": "relu2"},
-    "additive": {"similarity": "additive", "positions": "learned", "norm_placement": "both"},
     "distance": {"similarity": "distance", "positions": "none", "projections": "relu"},
-    "pruned, own widths": {"d_k": 6, "d_v": 5, "kept_heads": {"decoder.0.self": (0, 2)}},
     "no projections": {"projections": "none", "h": 1, "positions": "learned"},
 }
 CELLS = {

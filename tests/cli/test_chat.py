@@ -16,9 +16,9 @@ from clearhead import model_folder
 from clearhead.config.tokenizer import MARKERS
 from clearhead.data.chats import answer_ends
 from clearhead.model_folder import Bundle
+from tests.commands import Run, runner
 from tests.decoding.tiny import language_model, random_model, tokenizer
 
-COMMAND = [sys.executable, "-c", "from clearhead.cli.main import main; main()"]
 PATIENCE = 120.0  # seconds; the machine may be busy
 
 
@@ -32,17 +32,17 @@ def talker(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def piped(folder: Path, lines: str, *options: str) -> "subprocess.CompletedProcess[str]":
-    command = [*COMMAND, "chat", str(folder), *options]
-    return subprocess.run(command, input=lines, capture_output=True, text=True, timeout=PATIENCE, check=False)
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    return runner(capsys, "chat")
 
 
-def test_lines_of_a_pipe_are_messages(talker: Path, tmp_path: Path) -> None:
+def test_lines_of_a_pipe_are_messages(run: Run, talker: Path, tmp_path: Path) -> None:
     place = tmp_path / "talk.jsonl"
     lines = f"hello\n\nhow are you?\n/save {place}\n/save {place}\n/reset\n/system Be short.\n//x\n/help\n"
-    done = piped(talker, lines, "--seed", "1", "--max-tokens", "4")
-    assert done.returncode == 0, done.stderr
-    said = done.stderr.splitlines()
+    code, out, err = run(talker, "--seed", 1, "--max-tokens", 4, stdin=lines)
+    assert code == 0, err
+    said = err.splitlines()
     assert said.count("The answer ended after max_tokens = 4; allow more with --max-tokens.") == 3
     assert said.count(f"Saved 4 messages in {place}.") == 2
     assert said.count("A new conversation.") == 2
@@ -50,7 +50,7 @@ def test_lines_of_a_pipe_are_messages(talker: Path, tmp_path: Path) -> None:
     record = json.loads(place.read_text(encoding="utf-8"))
     assert [one["role"] for one in record["messages"]] == ["user", "assistant"] * 2
     assert [one["content"] for one in record["messages"][::2]] == ["hello", "how are you?"]
-    assert record["messages"][1]["content"] in done.stdout
+    assert record["messages"][1]["content"] in out
 
 
 @pytest.mark.parametrize(
@@ -61,24 +61,24 @@ def test_lines_of_a_pipe_are_messages(talker: Path, tmp_path: Path) -> None:
         ("/save x", "There is nothing to save yet."),
     ],
 )
-def test_a_wrong_command_is_an_error(line: str, reason: str, talker: Path) -> None:
-    done = piped(talker, line)
-    assert done.returncode == 1
-    assert f"error: {reason}" in done.stderr
+def test_a_wrong_command_is_an_error(run: Run, line: str, reason: str, talker: Path) -> None:
+    code, _, err = run(talker, stdin=line)
+    assert code == 1
+    assert f"error: {reason}" in err
 
 
-def test_a_line_that_is_no_text_is_named(talker: Path, tmp_path: Path) -> None:
+def test_a_line_that_is_no_text_is_named(run: Run, talker: Path, tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_bytes(b"/help\ncaf\xe9\n")
-    done = piped(talker, "", "--input", str(tmp_path / "x.txt"))
-    assert done.returncode == 1
-    assert "error: line 2: it is not UTF-8" in done.stderr
+    code, _, err = run(talker, "--input", tmp_path / "x.txt")
+    assert code == 1
+    assert "error: line 2: it is not UTF-8" in err
 
 
-def test_a_model_without_conversations_is_refused(tmp_path: Path) -> None:
+def test_a_model_without_conversations_is_refused(run: Run, tmp_path: Path) -> None:
     model_folder.save(tmp_path / "writes", language_model("byte"))
-    done = piped(tmp_path / "writes", "hello")
-    assert done.returncode == 1
-    assert "error: This model knows no conversations" in done.stderr
+    code, _, err = run(tmp_path / "writes", stdin="hello")
+    assert code == 1
+    assert "error: This model knows no conversations" in err
 
 
 IN_TERMINAL = """

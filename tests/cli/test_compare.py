@@ -3,13 +3,12 @@
 import json
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
-from clearhead.cli.main import main
 from clearhead.training.run.compare import names_of
+from tests.commands import Run, runner
 
 RECIPE = """
 task = "{task}"
@@ -45,8 +44,8 @@ def write(folder: Path, name: str, **settings: object) -> str:
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path):  # type: ignore[no-untyped-def]
-    """Runs `clearhead compare` in a folder with data; its exit code, output and errors."""
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Runs `clearhead compare` in a folder with data."""
     monkeypatch.chdir(tmp_path)
     texts = [
         f"the {who} sees {k} {what}"
@@ -57,18 +56,11 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     (tmp_path / "text.txt").write_text("\n".join(texts), encoding="utf-8")
     labelled = [f"{text}\t{'cats' if 'cat' in text else 'dogs'}" for text in texts]
     (tmp_path / "labels.tsv").write_text("\n".join(labelled), encoding="utf-8")
-
-    def call(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["clearhead", "compare", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        return int(stop.value.code or 0), *capsys.readouterr()
-
-    return call
+    return runner(capsys, "compare")
 
 
 @pytest.mark.slow
-def test_recipes_are_trained_compared_and_not_trained_again(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_recipes_are_trained_compared_and_not_trained_again(run: Run, tmp_path: Path) -> None:
     """Models of words and of bytes, by bits per byte; a second call trains only what is missing."""
     words, bytes_ = write(tmp_path, "words"), write(tmp_path, "bytes", kind="byte")
     code, out, err = run(words, bytes_, "--tokens", 1024, "--out", "both", "--json")
@@ -110,7 +102,7 @@ def test_recipes_are_trained_compared_and_not_trained_again(run, tmp_path: Path)
     assert [row["p_value"] for row in again] == [row["p_value"] for row in result["runs"]]
 
 
-def test_a_run_that_was_stopped_is_resumed(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_run_that_was_stopped_is_resumed(run: Run, tmp_path: Path) -> None:
     """What a kill leaves: a run with a checkpoint and no scores."""
     recipes = [write(tmp_path, "a"), write(tmp_path, "b", kind="byte")]
     assert run(*recipes, "--out", "both")[0] == 0
@@ -124,7 +116,7 @@ def test_a_run_that_was_stopped_is_resumed(run, tmp_path: Path) -> None:  # type
 
 
 @pytest.mark.slow
-def test_seeds_give_means_and_spread(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_seeds_give_means_and_spread(run: Run, tmp_path: Path) -> None:
     recipes = [write(tmp_path, name, task="classify", data="labels.tsv", kind=kind) for name, kind in
                (("a", "word"), ("b", "byte"))]  # fmt: skip
     code, out, err = run(*recipes, "--seeds", 2, "--out", "both", "--json")
@@ -138,7 +130,7 @@ def test_seeds_give_means_and_spread(run, tmp_path: Path) -> None:  # type: igno
     assert result["groups"]["a"]["deviation"] is not None
 
 
-def test_what_cannot_be_compared_is_explained_and_nothing_is_written(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_what_cannot_be_compared_is_explained_and_nothing_is_written(run: Run, tmp_path: Path) -> None:
     one, other = write(tmp_path, "one"), write(tmp_path, "other", data="labels.tsv")
     task = write(tmp_path, "task", task="masked-language-model")
     before = sorted(path.name for path in tmp_path.iterdir())
@@ -161,7 +153,7 @@ def test_what_cannot_be_compared_is_explained_and_nothing_is_written(run, tmp_pa
     assert "full is not an empty folder" in run(one, one, "--out", "full")[2]
 
 
-def test_runs_on_other_test_data_are_refused(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_runs_on_other_test_data_are_refused(run: Run, tmp_path: Path) -> None:
     recipe = write(tmp_path, "a")
     assert run(recipe, recipe, "--out", "both")[0] == 0
     place = tmp_path / "both/a-2/recipe.toml"

@@ -1,19 +1,17 @@
 """`clearhead evaluate` by command: which examples it measures on, and what it refuses."""
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clearhead import model_folder
-from clearhead.cli import main
 from clearhead.config.data import DataConfig
 from clearhead.config.decoding import DecodingConfig
 from clearhead.text.sources.read import read_split
 from clearhead.training.evaluation.evaluate import Evaluation
+from tests.commands import Run, runner
 from tests.decoding.tiny import language_model, translator
 
 OPTIONS = ["--max_tokens", "3", "--beam", "1"]
@@ -21,12 +19,10 @@ WORDS = ("cat", "dog", "ball", "table", "boy", "friend", "he", "she")
 PAIRS = [f"the {one} sat\tthe {other} is old" for one in WORDS for other in WORDS]
 SHARES = {"validation": 0.3, "test": 0.2}
 
-Run = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Evaluates in a folder with models and data: exit code, standard output, standard error."""
+    """Evaluates in a folder with models and data."""
     monkeypatch.chdir(tmp_path)
     model_folder.save("run/best", translator("word"))
     model_folder.save("writes", language_model("byte"))
@@ -37,16 +33,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         Path(f"recipes/{name}.toml").write_text(
             f'task = "translate"\n[data]\ntrain = "{tmp_path / "pairs.tsv"}"\n{table}'
         )
-
-    def command(model: str, *words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["clearhead", "evaluate", model, *words])
-        with pytest.raises(SystemExit) as stop:
-            main.main()
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return int(stop.value.code or 0), out, err
-
-    return command
+    return runner(capsys, "evaluate")
 
 
 def numbers(result: tuple[int, str, str]) -> dict[str, Any]:

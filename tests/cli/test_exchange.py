@@ -1,35 +1,26 @@
 """`clearhead import`, `export` and `check --against` as a user meets them."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clearhead import model_folder
-from clearhead.cli.main import main
 from clearhead.config.model import ModelConfig
 from clearhead.model_folder import Bundle
 from clearhead.models.build import build
+from tests.commands import Run, runner
 from tests.exchange.folders import change, written
 from tests.exchange.tiny import pair
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
-    """Runs a command; its exit code, output and errors."""
-
-    def call(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["clearhead", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        return int(stop.value.code or 0), *capsys.readouterr()
-
-    return call
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    return runner(capsys)
 
 
-def test_in_and_out_and_compared(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_in_and_out_and_compared(run: Run, tmp_path: Path) -> None:
     theirs, ours, out = written("gpt2", tmp_path / "theirs"), tmp_path / "ours", tmp_path / "out"
     code, printed, _ = run("import", theirs, ours)
     assert code == 0
@@ -65,7 +56,7 @@ def test_in_and_out_and_compared(run, tmp_path: Path) -> None:  # type: ignore[n
     assert model_folder.load(tmp_path / "again").config == pair("gpt2").ours.config
 
 
-def test_a_difference_is_a_failure(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_difference_is_a_failure(run: Run, tmp_path: Path) -> None:
     theirs, ours = written("gpt2", tmp_path / "theirs"), tmp_path / "ours"
     run("import", theirs, ours)
     change(ours / "config.json", norm_epsilon=0.5)
@@ -76,7 +67,7 @@ def test_a_difference_is_a_failure(run, tmp_path: Path) -> None:  # type: ignore
     assert last["difference"] > last["limit"]
 
 
-def test_what_was_added_is_told(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_what_was_added_is_told(run: Run, tmp_path: Path) -> None:
     model_folder.save(tmp_path / "ours", Bundle(build(ModelConfig(d=8, h=2, decoder_blocks=1))))
     code, printed, _ = run("export", tmp_path / "ours", tmp_path / "out")
     assert code == 0
@@ -109,7 +100,7 @@ def test_an_export_says_which_servers_accept_it(  # type: ignore[no-untyped-def]
     assert (code, printed.splitlines()[1:]) == (0, [f"vLLM: {vllm}", f"llama.cpp: {llama_cpp}"])
 
 
-def test_a_gguf_file_is_written_by_its_ending(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_gguf_file_is_written_by_its_ending(run: Run, tmp_path: Path) -> None:
     model_folder.save(tmp_path / "ours", Bundle(build(ModelConfig(d=8, h=2, feedforward="swiglu"))))
     code, printed, _ = run("export", tmp_path / "ours", tmp_path / "x.gguf", "--type", "float16")
     size = (tmp_path / "x.gguf").stat().st_size
@@ -139,7 +130,7 @@ def test_a_gguf_file_is_written_by_its_ending(run, tmp_path: Path) -> None:  # t
     assert run("import", tmp_path / "x.gguf", tmp_path / "again")[0] == 0
 
 
-def test_errors_are_sentences(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_errors_are_sentences(run: Run, tmp_path: Path) -> None:
     code, printed, errors = run("import", tmp_path / "nothing", tmp_path / "out")
     assert (code, printed) == (1, "")
     assert errors.startswith(f"error: {tmp_path / 'nothing'} does not exist.")

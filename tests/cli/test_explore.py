@@ -22,9 +22,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from clearhead.api import Model
-from clearhead.cli.explore import explore, opened_in_browser
+from clearhead.cli.explore import explore, opened_in_browser, read_model
 from clearhead.cli.listening import HOST, listen
 from clearhead.errors import InputError
+from clearhead.exchange.exporting import export_model
 from tests.cli.said import without_stages
 from tests.decoding.tiny import language_model
 
@@ -113,6 +114,7 @@ def posted(address: str, content: str, length: int) -> socket.socket:
 
 @pytest.mark.slow
 def test_it_serves_the_page_until_it_is_ended(tmp_path: Path) -> None:
+    """Clients that leave are no reason to log."""
     with explored(tmp_path) as (run, address):
         assert address.startswith("http://127.0.0.1:")
         base, _, token = address.partition("?token=")
@@ -125,34 +127,6 @@ def test_it_serves_the_page_until_it_is_ended(tmp_path: Path) -> None:
             assert b"clearhead" in answer.read()
         with browser.open(f"{base}api/model") as answer:
             assert json.load(answer)["name"] == "run"
-        run.send_signal(signal.SIGINT)
-        _, said = run.communicate(timeout=30)
-    assert run.returncode == 130
-    assert (
-        without_stages(said)
-        == "Only this machine can reach it, with this token. Press Ctrl-C to stop.\n\nStopped.\n"
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_it_stops_at_once_whatever_is_running_and_queued(tmp_path: Path, ending: signal.Signals) -> None:
-    with explored(tmp_path, ENDLESS) as (run, address):
-        asked = [posted(address, '{"text": "a"}', 13) for _ in range(100)]
-        time.sleep(1)
-        start = time.monotonic()
-        run.send_signal(ending)
-        _, said = run.communicate(timeout=60)
-        assert time.monotonic() - start < 20  # two seconds, and what a busy machine adds
-    for connection in asked:
-        connection.close()
-    assert run.returncode == 130
-    assert without_stages(said).splitlines()[1:] == ["", "Stopped."]
-
-
-@pytest.mark.slow
-def test_clients_that_leave_are_no_reason_to_log(tmp_path: Path) -> None:
-    with explored(tmp_path) as (run, address):
         for _ in range(5):
             posted(address, '{"text"', 4000).close()  # in the middle of a request
             posted(address, '{"text": "a"}', 13).close()  # before the answer
@@ -163,6 +137,26 @@ def test_clients_that_leave_are_no_reason_to_log(tmp_path: Path) -> None:
             assert connection.recv(12) == b"HTTP/1.1 200"
         run.send_signal(signal.SIGINT)
         _, said = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert (
+        without_stages(said)
+        == "Only this machine can reach it, with this token. Press Ctrl-C to stop.\n\nStopped.\n"
+    )
+
+
+@pytest.mark.slow
+def test_it_stops_at_once_whatever_is_running_and_queued(tmp_path: Path) -> None:
+    """By SIGTERM; SIGINT is the way above."""
+    with explored(tmp_path, ENDLESS) as (run, address):
+        asked = [posted(address, '{"text": "a"}', 13) for _ in range(100)]
+        time.sleep(1)
+        start = time.monotonic()
+        run.send_signal(signal.SIGTERM)
+        _, said = run.communicate(timeout=60)
+        assert time.monotonic() - start < 20  # two seconds, and what a busy machine adds
+    for connection in asked:
+        connection.close()
+    assert run.returncode == 130
     assert without_stages(said).splitlines()[1:] == ["", "Stopped."]
 
 
@@ -189,3 +183,16 @@ def test_others_need_a_key(
     ).is_success
     assert client.get(link).status_code == 200
     assert client.get("/api/model").status_code == 200
+
+
+def test_foreign_models_and_those_of_the_package_are_opened_directly(tmp_path: Path) -> None:
+    own = Model(language_model("byte", tied=False))
+    own.save(tmp_path / "own")
+    export_model(tmp_path / "own", tmp_path / "theirs")
+    loaded, name, _ = read_model(tmp_path / "theirs")
+    assert name == "theirs"
+    ids = own.generator.prompt("my dog").ids
+    assert loaded.generator.prompt("my dog").ids == ids
+    shipped, name, again = read_model(Path("builtin:language-model"))
+    assert (name, again) == ("language-model", "builtin:language-model")
+    assert not shipped.translates

@@ -11,12 +11,12 @@ from clearhead.cli import commands, main
 from clearhead.config.overrides import parse_overrides
 from clearhead.errors import ConfigError, DataError
 from tests.cli.said import without_stages
+from tests.commands import COMMAND
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     """A command in a process of its own, as typed in a terminal."""
-    command = [sys.executable, "-c", "from clearhead.cli.main import main; main()", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run([*COMMAND, *words], capture_output=True, text=True, check=False)
 
 
 def test_version() -> None:

@@ -1,8 +1,6 @@
 """`clearhead heads` and `clearhead prune` by command: tables, pictures, smaller models, and what they refuse."""
 
 import json
-import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,12 +9,11 @@ import pytest
 
 import clearhead
 from clearhead import model_folder
-from clearhead.cli import main
 from clearhead.inspection.heads.importance import head_names
 from clearhead.models.transformer.pruned import pruned
+from tests.commands import Run, runner
 from tests.decoding.tiny import language_model, translator
 
-Run = Callable[..., tuple[int, str, str]]
 WORDS = ("cat", "dog", "ball", "table", "boy", "friend")
 
 
@@ -41,18 +38,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command in that folder: exit code, standard output, standard error."""
+    """Runs a command in that folder."""
     monkeypatch.chdir(place)
-
-    def command(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["clearhead", *words])
-        with pytest.raises(SystemExit) as stop:
-            main.main()
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return int(stop.value.code or 0), out, err
-
-    return command
+    return runner(capsys)
 
 
 def test_every_head_has_a_row_and_a_field(run: Run) -> None:

@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import Request, urlopen
@@ -17,6 +16,7 @@ from clearhead.cli.listening import check_address, read_keys
 from clearhead.config.serving import ServingConfig
 from clearhead.errors import InputError
 from clearhead.serving.server.process import open_service
+from tests.commands import COMMAND
 from tests.decoding.tiny import language_model
 
 KEY = "a-key-of-the-tests-0123456789"
@@ -33,10 +33,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def process(folder: Path) -> Iterator["subprocess.Popen[str]"]:
-    code = "from clearhead.cli.main import main; main()"
     given = ["serve", str(folder / "mine"), "--port", "0", "--key-file", str(folder / "keys")]
     with subprocess.Popen(
-        [sys.executable, "-c", code, *given], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*COMMAND, *given], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as run:
         yield run
         run.kill()

@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -22,6 +21,7 @@ from clearhead.training.checkpoints.files import list_checkpoints
 from clearhead.training.checkpoints.restore import check
 from clearhead.training.reporting.history import read_log
 from clearhead.training.run.observers import FolderWriter
+from tests.commands import COMMAND
 from tests.training.small import small_config
 
 
@@ -258,7 +258,7 @@ def test_runs_are_named_after_recipes_and_files() -> None:
 def started(recipe: str, *settings: str) -> "subprocess.Popen[bytes]":
     """A long run in a process of its own, that has logged its first steps; it speaks into the file `err`."""
     words = ["train", recipe, "--training.steps", "100000", "--training.threads", "1", *settings]
-    command = [sys.executable, "-c", "from clearhead.cli.main import main; main()", *words]
+    command = [*COMMAND, *words]
     with Path("err").open("w") as err, Path("out").open("w") as out:
         process = subprocess.Popen(command, stdout=out, stderr=err, env=os.environ)
     log = Path("runs/tiny/log.jsonl")
@@ -303,8 +303,7 @@ def test_a_stop_after_the_last_step_is_told_as_one(recipe: str, monkeypatch: pyt
 def test_a_damaged_checkpoint_is_named_on_stderr(recipe: str) -> None:
     done(recipe)
     (Path("runs/tiny/checkpoints/step-6") / "state-1-of-1.safetensors").write_bytes(b"")
-    command = [sys.executable, "-c", "from clearhead.cli.main import main; main()"]
-    result = subprocess.run([*command, "train", "runs/tiny", "--resume"], capture_output=True, text=True)
+    result = subprocess.run([*COMMAND, "train", "runs/tiny", "--resume"], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     named = "runs/tiny/checkpoints/step-6 is damaged: state-1-of-1.safetensors does not match its checksum."
     assert f"{named} Trying the one before." in result.stderr

@@ -1,30 +1,22 @@
 """`clearhead vectors` as a user meets it."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
 from clearhead import vector_folder
 from clearhead.api import Model
-from clearhead.cli.main import main
+from tests.commands import Run, runner
 from tests.decoding.tiny import SENTENCES, classifier
 from tests.vectors.tables import small_table
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path):  # type: ignore[no-untyped-def]
-    """Runs a command in an empty folder; its exit code, output and errors."""
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Runs `clearhead vectors` in an empty folder."""
     monkeypatch.chdir(tmp_path)
-
-    def call(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["clearhead", "vectors", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        return int(stop.value.code or 0), *capsys.readouterr()
-
-    return call
+    return runner(capsys, "vectors")
 
 
 @pytest.fixture
@@ -40,7 +32,7 @@ def model(tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-def test_text_becomes_a_folder_that_is_recorded(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_text_becomes_a_folder_that_is_recorded(run: Run, tmp_path: Path) -> None:
     (tmp_path / "cats.csv").write_text("id,text\n" + '1,"a cat, a dog and a cat"\n' * 20, encoding="utf-8")
     code, out, err = run(
         *(
@@ -67,7 +59,7 @@ def test_text_becomes_a_folder_that_is_recorded(run, tmp_path: Path) -> None:  #
     assert "training" in err
 
 
-def test_a_plain_report_says_what_to_try(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_plain_report_says_what_to_try(run: Run, tmp_path: Path) -> None:
     (tmp_path / "cats.txt").write_text("a cat and a dog\n" * 20, encoding="utf-8")
     code, out, _ = run("train", "cats.txt", "out", "--width", 4, "--epochs", 1, "--workers", 1)
     assert code == 0
@@ -103,7 +95,7 @@ def test_a_mistake_is_explained_and_nothing_is_written(  # type: ignore[no-untyp
     assert sorted(path.name for path in words.parent.iterdir()) == ["words"]
 
 
-def test_words_are_asked(run, words: Path) -> None:  # type: ignore[no-untyped-def]
+def test_words_are_asked(run: Run, words: Path) -> None:
     assert run("nearest", words, "king", "--count", 1)[1].split() == ["queen", "0.8165"]
     assert run("similarity", words, "woman", "queen")[1].split() == ["cosine", "0.8165", "dot", "2.0000"]
     assert run("analogy", words, "king", "-", "man", "+", "woman", "--count", 1)[1].split()[0] == "queen"
@@ -113,7 +105,7 @@ def test_words_are_asked(run, words: Path) -> None:  # type: ignore[no-untyped-d
     assert json.loads(run("nearest", words, "king", "--by", "dot", "--json")[1])["by"] == "dot"
 
 
-def test_a_model_is_asked_about_words_in_sentences(run, model: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_model_is_asked_about_words_in_sentences(run: Run, model: Path) -> None:
     one, other = "the cat sat on the *table*", "the boy kicks the *table*"
     found = json.loads(run("similarity", model, one, other, "--json")[1])
     assert -1 <= found["cosine"] < 0.9999
@@ -140,7 +132,7 @@ def test_what_a_model_cannot_answer_is_explained(  # type: ignore[no-untyped-def
     assert message in err
 
 
-def test_scores_name_their_counts_and_the_restriction(run, words: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_scores_name_their_counts_and_the_restriction(run: Run, words: Path, tmp_path: Path) -> None:
     (tmp_path / "q.txt").write_text(
         ": family\nman woman king queen\na b c d\n: gram1\nman king woman queen\n"
     )
@@ -156,7 +148,7 @@ def test_scores_name_their_counts_and_the_restriction(run, words: Path, tmp_path
     assert (found["restriction"], found["analogies"]["all"]["in_vocabulary"]) == (3, 0)
 
 
-def test_a_file_from_elsewhere_becomes_a_folder(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_file_from_elsewhere_becomes_a_folder(run: Run, tmp_path: Path) -> None:
     (tmp_path / "glove.txt").write_text("the 1 2\ncat 3 4\nthe 5 6\n", encoding="utf-8")
     code, out, _ = run("import", "glove.txt", "out")
     assert code == 0
@@ -169,7 +161,7 @@ def test_a_file_from_elsewhere_becomes_a_folder(run, tmp_path: Path) -> None:  #
     assert json.loads(run("import", "glove.txt", "one", "--vocabulary", 1, "--json")[1])["words"] == 1
 
 
-def test_a_map_is_drawn(run, words: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_map_is_drawn(run: Run, words: Path) -> None:
     code, out, _ = run("map", words, "map.svg", "man:woman", "king:queen")
     assert code == 0
     assert out == "Wrote map.svg: 4 words; the axes explain 100 % of the variance.\n"

@@ -4,6 +4,7 @@ from typing import get_args
 
 import pytest
 
+from clearhead.config.labels import LABELS, LabelKind
 from clearhead.config.model_base import Shape
 from clearhead.config.tasks import TASKS, ExampleKind, Objective, Task, TaskRow
 from clearhead.examples import Kind
@@ -12,7 +13,9 @@ from clearhead.examples import Kind
 def test_every_task_has_a_row_and_every_objective_a_task() -> None:
     assert list(TASKS) == list(get_args(Task))
     assert get_args(ExampleKind) == get_args(Kind)  # examples imports no config, and config no examples
-    assert {row.objective for row in TASKS.values()} == set(get_args(Objective))
+    found = {row.labelling(labels, 1).objective for row in TASKS.values() for labels in LABELS}
+    assert found == set(get_args(Objective))
+    assert list(LABELS) == list(get_args(LabelKind))
 
 
 @pytest.mark.parametrize("row", TASKS.values(), ids=TASKS)

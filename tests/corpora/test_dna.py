@@ -76,7 +76,7 @@ def test_to_know_which_boxes_occur_is_not_enough() -> None:
     table: Counter[tuple[bool, bool, str]] = Counter()
     for example in some(2000):
         boxes = [bool(dna.places(example.text, box, 1)) for box in (dna.FIRST, dna.SECOND)]
-        table[boxes[0], boxes[1], example.label] += 1
+        table[boxes[0], boxes[1], example.answer] += 1
     right = sum(
         max(table[a, b, "promoter"], table[a, b, "other"]) for a in (True, False) for b in (True, False)
     )

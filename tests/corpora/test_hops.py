@@ -59,7 +59,7 @@ def nearly_even(counts: Counter[object], kinds: int) -> bool:
 
 
 def test_where_the_answer_stands_says_nothing() -> None:
-    ranks = Counter(list(facts(story.text).values()).index(story.label) for story in some(MANY))
+    ranks = Counter(list(facts(story.text).values()).index(story.answer) for story in some(MANY))
     assert nearly_even(Counter(ranks), 3)
 
 

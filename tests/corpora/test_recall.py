@@ -54,7 +54,7 @@ def test_the_rank_of_the_asked_pair_says_nothing() -> None:
     """The first pair of a text is asked about as often as the others."""
     ranks: Counter[int] = Counter()
     for example in some(3000):
-        ranks[list(pairs(example.text).values()).index(example.label)] += 1
+        ranks[list(pairs(example.text).values()).index(example.answer)] += 1
     assert set(ranks) == {0, 1, 2}
     assert max(ranks.values()) < 1.15 * min(ranks.values())
 

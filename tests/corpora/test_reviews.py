@@ -46,7 +46,7 @@ def headlines(*words: str) -> list[Labelled]:
 def test_no_text_ever_has_two_labels() -> None:
     labels: dict[str, str] = {}
     for example in some("train", 10_000):
-        assert labels.setdefault(example.text, example.label) == example.label
+        assert labels.setdefault(example.text, example.answer) == example.label
 
 
 def test_there_are_more_than_a_hundred_thousand() -> None:

@@ -21,7 +21,7 @@ from clearhead.exchange.exporting import export_model
 from clearhead.exchange.families.choose_family import choose_family, effective_settings
 from clearhead.exchange.importing import import_model
 from clearhead.exchange.padding import padded_folder
-from clearhead.exchange.reference import CLASSES
+from clearhead.exchange.reference import class_for
 from clearhead.model_folder import Bundle, Calibration
 from clearhead.models.build import build
 from clearhead.models.inputs import Inputs
@@ -52,7 +52,7 @@ def ids(n: int, vocabulary: int, seed: int = 0) -> Tensor:
 
 def theirs(folder: Path, config: ModelConfig) -> Any:
     """The model as `transformers` finds it by itself."""
-    return getattr(hf, CLASSES[config.head, config.shape]).from_pretrained(folder).eval()
+    return getattr(hf, class_for(config)).from_pretrained(folder).eval()
 
 
 @torch.no_grad()

@@ -106,7 +106,8 @@ def test_a_causal_classifier_has_their_logits(name: str) -> None:
     both, tokens = pair(name), ids(N)
     assert_equal(both.ours(Inputs(tokens)), both.theirs(tokens).logits)
     tokens, mask = padded(tokens, COUNTS, padding=1)
-    assert_equal(both.ours(Inputs(tokens, COUNTS)), both.theirs(tokens, attention_mask=mask).logits)
+    theirs = both.theirs(tokens, attention_mask=mask).logits
+    assert_equal(both.ours(Inputs(tokens, COUNTS)), theirs, mask if theirs.ndim == 3 else None)
 
 
 @translators

@@ -1,8 +1,6 @@
 """Sources as they are found: settings that are missing, weights that are too many, a vocabulary that spells nothing."""
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +9,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from clearhead import model_folder
-from clearhead.cli.main import main
 from clearhead.errors import ConfigError, ModelFolderError
 from clearhead.exchange.importing import import_model
+from tests.commands import Run, runner
 from tests.exchange.folders import change, written
 from tests.exchange.test_importing import assert_same_model
 from tests.exchange.tiny import ALL, pair
@@ -21,20 +19,9 @@ from tests.exchange.tiny import ALL, pair
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "THE", "RIVER", "##S", "BOAT", "a"]
 
 
-Run = Callable[..., tuple[int, str, str]]
-
-
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command; its exit code, output and errors."""
-
-    def call(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["clearhead", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        return int(stop.value.code or 0), *capsys.readouterr()
-
-    return call
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    return runner(capsys)
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if name != "mistral-no-window"])

@@ -160,6 +160,7 @@ DECODERS: dict[str, Callable[[], Any]] = {
 CLASSES: dict[str, Any] = {"head": "ForSequenceClassification", "num_labels": 3, "pad_token_id": 1}
 CLASSIFIERS: dict[str, Callable[[], Any]] = {  # on causal models; those on encoders are among the encoders
     "gpt2-classifier": lambda: gpt2(**CLASSES),
+    "gpt2-tagger": lambda: gpt2(**CLASSES | {"head": "ForTokenClassification"}),
     "llama-classifier": lambda: llama("Llama", **CLASSES),
     "mistral-classifier": lambda: llama("Mistral", sliding_window=5, **CLASSES),
     "qwen2-classifier": lambda: llama("Qwen2", **CLASSES),
@@ -185,6 +186,8 @@ ENCODERS: dict[str, Callable[[], Any]] = {
     for head in ("ForMaskedLM", "ForSequenceClassification", "Model")
 }
 ENCODERS |= {
+    "BertForTokenClassification": lambda: encoder("Bert", "ForTokenClassification"),
+    "RobertaForTokenClassification": lambda: encoder("Roberta", "ForTokenClassification"),
     "EuroBertForMaskedLM": lambda: eurobert("ForMaskedLM", hidden_act="relu", tie_word_embeddings=True),
     "EuroBertForMaskedLM-biases": lambda: eurobert("ForMaskedLM", mlp_bias=True, attention_bias=True),
     "EuroBertForSequenceClassification": lambda: eurobert("ForSequenceClassification"),

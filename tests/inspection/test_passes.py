@@ -36,7 +36,7 @@ def test_a_muted_head_is_the_edit_zero(bundle: Bundle) -> None:
 
 def test_a_part_is_removed_as_by_without() -> None:
     bundle = language_model("word")
-    found = Inspector(bundle).run(TEXT, ablated=["mask", "scaling"])
+    found = Inspector(bundle).run(TEXT, off=["mask", "scaling"])
     other = without(bundle.module, "mask", "scaling")
     with torch.no_grad(), capture(other) as trace:
         other(Inputs(torch.tensor([found.ids["decoder"]])))

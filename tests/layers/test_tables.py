@@ -77,6 +77,7 @@ def test_a_case_is_refused_only_for_a_known_reason() -> None:
         "pool first": ("a token that sees no other", "does not work with shape = 'encoder-decoder'"),
         "pool": "does not work with shape = 'encoder-decoder'",
         "head": "does not work with shape = 'encoder-decoder'",
+        "labels": "does not work with shape = 'encoder-decoder'",
         "kept": "which this model does not have",
         "filters": ("has no shape = 'encoder-decoder'", "a token that sees no other"),
         "recurrence pool first": (

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from clearhead.config import model as kinds
 from clearhead.config.families import read_model_config
+from clearhead.config.labels import LabelKind
 from clearhead.config.model import ModelConfig
 from clearhead.config.model_base import AnyModelConfig, Head
 from clearhead.errors import ConfigError
@@ -52,12 +53,14 @@ AXES: dict[str, Iterable[Any]] = {
     "projections": get_args(kinds.Projections),
     "pool": POOLS,
     "pool_dense": POOL_DENSE,
+    "labels": get_args(LabelKind),
     "head": get_args(Head),
     "sinusoid_layout": ("interleaved", "halves"),
 }
 BESIDE: dict[str, dict[str, Any]] = {  # what a setting needs beside it
     "pool": {"head": "classifier", "classes": 4},
     "pool_dense": {"head": "classifier", "classes": 4, "pool": "last"},
+    "labels": {"head": "classifier", "classes": 4},
     "sinusoid_layout": {"positions": "sinusoidal"},
 }
 
@@ -136,6 +139,15 @@ OTHERS: dict[str, dict[str, Any]] = {
     "recurrence shared": {"family": "recurrent", "source_vocabulary": None, "decoder_blocks": 3},
     "recurrence vectors": {"family": "recurrent", "head": "none", "pool": "mean"},
     **{
+        f"recurrence labels {labels}": {
+            "family": "recurrent",
+            "head": "classifier",
+            "classes": 4,
+            "labels": labels,
+        }
+        for labels in ("several", "each-word")
+    },
+    **{
         f"recurrence pool {pool}": {
             "family": "recurrent",
             "head": "classifier",
@@ -154,6 +166,15 @@ OTHERS: dict[str, dict[str, Any]] = {
         "soft_cap": 3.0,
     },
     "filters vectors": {"family": "convolutional", "head": "none"},
+    **{
+        f"filters labels {labels}": {
+            "family": "convolutional",
+            "head": "classifier",
+            "classes": 4,
+            "labels": labels,
+        }
+        for labels in ("several", "each-word")
+    },
     **{
         f"filters pool {pool}": {
             "family": "convolutional",

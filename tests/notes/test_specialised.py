@@ -49,7 +49,7 @@ def some_text(draw: random.Random) -> tuple[list[int], Pairs]:
 
 @pytest.mark.prove
 @pytest.mark.notes("N46")
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [11, 12, 13])  # the bars were set after looking at others
 def test_some_heads_follow_a_relation_and_others_ignore_it(seed: int) -> None:
     sizes = {"d": 64, "h": 4, "d_ff": 64, "feedforward": "relu2", "context": 64}
     model = build(ModelConfig(shape="decoder", vocabulary=len(WORDS), decoder_blocks=1, **sizes), seed)  # type: ignore[arg-type]

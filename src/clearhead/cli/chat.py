@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clearhead.cli.options import ModelFolder, System, with_decoding
+from clearhead.cli.options import Int8, ModelFolder, System, with_decoding
 from clearhead.cli.stages import load_pytorch
 from clearhead.cli.terminal import for_stream, is_terminal
 from clearhead.config.decoding import DecodingConfig
@@ -49,13 +49,14 @@ def chat(
         Path | None,
         typer.Option("--input", metavar="FILE", help="File with one message per line; - for standard input."),
     ] = None,
+    int8: Int8 = False,
 ) -> None:
     """Hold a conversation with a model."""
     load_pytorch(f"Reading {model}")
     from clearhead.api import load
     from clearhead.data.chats import check_chat
 
-    loaded = load(model)
+    loaded = load(model, int8=int8)
     check_chat(loaded.tokenizer)
     if "max_tokens" not in settings.model_fields_set:
         settings = settings.replace(max_tokens=LONGEST)

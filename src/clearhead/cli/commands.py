@@ -20,6 +20,7 @@ from clearhead.cli.exchange import export, import_
 from clearhead.cli.explore import explore
 from clearhead.cli.heads import heads
 from clearhead.cli.prune import prune
+from clearhead.cli.quantize import quantize
 from clearhead.cli.recipes import recipes
 from clearhead.cli.serve import serve
 from clearhead.cli.train import train
@@ -43,6 +44,7 @@ COMMANDS: list[Callable[..., None]] = [
     serve,
     heads,
     prune,
+    quantize,
     import_,
     export,
 ]

@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clearhead.cli.options import Json, ModelFolder, with_decoding
+from clearhead.cli.options import Int8, Json, ModelFolder, with_decoding
 from clearhead.cli.stages import Stages, load_pytorch
 from clearhead.cli.terminal import for_stream
 from clearhead.config.decoding import DecodingConfig
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from clearhead.config.data import DataConfig
+    from clearhead.config.model_base import AnyModelConfig
     from clearhead.config.run import RunConfig
     from clearhead.examples import Example, Kind, Split
     from clearhead.text.sources.read import ExampleReader
@@ -71,6 +72,7 @@ def evaluate(
     lowercase: Annotated[
         bool, typer.Option("--lowercase", help="Ignore case when comparing translations.")
     ] = False,
+    int8: Int8 = False,
     json: Json = False,
 ) -> None:
     """Measure a model on held-out data."""
@@ -78,10 +80,15 @@ def evaluate(
     from clearhead.model_folder import load
     from clearhead.training.evaluation.evaluate import Evaluation
 
-    evaluation = Evaluation(load(model))
+    bundle = load(model)
+    if int8:
+        bundle.quantise()
+    evaluation = Evaluation(bundle)
     if evaluation.kind != "pair":
         refuse_unused([*settings.given(), *["bleu"] * bool(bleu), *["lowercase"] * lowercase])
-    config, part, reader = choose_examples(model, evaluation.kind, data, columns, recipe, split, on_error)
+    config, part, reader = choose_examples(
+        model, evaluation.kind, data, columns, recipe, split, on_error, labelling_of(bundle.config)
+    )
     if config is not None:
         settings = config.decoding.replace(**settings.given())
     done = 0
@@ -114,21 +121,31 @@ def choose_examples(
     recipe: str | None = None,
     split: str | None = None,
     on_error: str | None = None,
+    labelling: dict[str, Any] | None = None,
 ) -> "tuple[RunConfig | None, dict[str, Any], ExampleReader]":
-    """The recipe of the run or a given one, the part of its data if it is one, and the examples."""
+    """The recipe of the run or a given one, the part of its data if it is one, and the examples.
+
+    `labelling` says what a classifier labels, which any data must have.
+    """
     from clearhead.config.run import RunConfig
 
     check_choice(data, columns, recipe, split)
     own = recipe_of(model) if recipe is None else recipe
     config = None if own is None else RunConfig.read(own)
     if data:
-        return config, {}, read_files(data, kind, format_of_run(config, data, columns), split, on_error)
+        format = format_of_run(config, data, columns) | (labelling or {})
+        return config, {}, read_files(data, kind, format, split, on_error)
     if config is None:
         raise InputError(
             f"{model} is not in a run folder, so its data is unknown.\nGive --data FILE or --recipe RECIPE."
         )
     found, reader = read_part(config.data, kind, split, on_error, str(own))
     return config, {"split": found}, reader
+
+
+def labelling_of(config: "AnyModelConfig") -> dict[str, Any]:
+    """The settings of data that a classifier can be evaluated on."""
+    return {"labels": config.labels, "texts": config.texts} if config.head == "classifier" else {}
 
 
 def first(examples: "Iterable[Example]", limit: int | None) -> "Iterator[Example]":
@@ -243,5 +260,12 @@ def show(result: dict[str, Any], file: IO[str] | None = None) -> None:
             print("confusion (rows true, columns given)", file=file)
             for label, row in zip(labels, value, strict=True):
                 print(f"  {label:{width}} {' '.join(f'{count:6d}' for count in row)}", file=file)
+        elif name == "by_label":
+            labels = [for_stream(label, stream) for label in value]
+            width = max(map(len, labels), default=0)
+            print(f"{'by label':{width + 2}} precision  recall      f1    true", file=file)
+            for label, row in zip(labels, value.values(), strict=True):
+                numbers = f"{row['precision']:9.4f} {row['recall']:7.4f} {row['f1']:7.4f} {row['true']:7,}"
+                print(f"  {label:{width}} {numbers}", file=file)
         elif name != "labels":
             print(f"{name:18} {value:.4f}" if isinstance(value, float) else f"{name:18} {value}", file=file)

@@ -51,6 +51,21 @@ WhenWrong = Annotated[
 Truncate = Annotated[
     bool, typer.Option("--truncate", help="Truncate texts that are longer than the model's context.")
 ]
+Threshold = Annotated[
+    float,
+    typer.Option(
+        "--threshold",
+        min=0.0,
+        max=1.0,
+        help="Of several labels a text, print those at least as likely as this.",
+    ),
+]
+Pairs = Annotated[
+    bool,
+    typer.Option(
+        "--pairs", help="Read two texts at once, with a tab between them, as models trained on pairs do."
+    ),
+]
 Cut = Annotated[bool, typer.Option("--cut", hidden=True, help="The former name of --truncate.")]
 SplitSentences = Annotated[
     bool | None,
@@ -69,6 +84,9 @@ Chat = Annotated[
 ]
 System = Annotated[
     str | None, typer.Option("--system", metavar="TEXT", help="What a model that chats is told first.")
+]
+Int8 = Annotated[
+    bool, typer.Option("--int8", help="Round the weights to int8, as quantize does, before they are used.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print one JSON object per text.")]

@@ -15,6 +15,7 @@ from clearhead.cli.heads import EXAMPLES, Limit, load_tasks
 from clearhead.cli.options import Json, ModelFolder
 from clearhead.cli.stages import Stages, load_pytorch
 from clearhead.errors import InputError, suggest
+from clearhead.inspection.heads.shares import check_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +91,7 @@ def prune(
     from clearhead.models.transformer.pruned import pruned
 
     is_file = bool(data) and not any(name.startswith(("builtin:", "hub:")) for name in data or [])
-    bundle, tasks, config, what = load_tasks(
+    bundle, tasks, config, what, _ = load_tasks(
         model, data, columns, recipe, split or (None if is_file else "validation"), limit
     )
     if fine_tune is not None and config is None:
@@ -99,6 +100,7 @@ def prune(
         )
     with Stages("Measuring heads") as stages:
         points: list[CurvePoint] = []
+        by_head: dict[str, float] | None = None
         module, before = bundle.module, importance.mean_loss(bundle.module, tasks)
         if curve is not None:
             by_head = choose.importance_by(MEASURES[by], module, tasks)
@@ -108,11 +110,11 @@ def prune(
                 by_head,
                 progress=lambda done, of: stages.show("Drawing the curve", f"{done} of {of}"),
             )
-        module = without_heads(module, tasks, share, most, heads, rounds, MEASURES[by], stages)
+        module = without_heads(module, tasks, share, most, heads, rounds, MEASURES[by], stages, by_head)
         if ffn is not None:
             _, by_unit = importance.gate_importance(module, tasks)
             module = pruned(module, units=choose.kept_units(by_unit, ffn))
-        smaller = described(replace(bundle, module=module, calibration=None), bundle)
+        smaller = described(replace(bundle, module=module, calibration=None, is_int8=False), bundle)
         facts = sizes(bundle.module, module) | {
             "loss": [before, importance.mean_loss(module, tasks)],
             "data": what,
@@ -148,10 +150,8 @@ def check_options(
             "Nothing says what to remove.\nGive --keep 0.6, --max-loss 1%, --heads NAMES or --ffn 0.7."
         )
     for name, share in (("--keep", keep), ("--ffn", ffn)):
-        if share is not None and not 0 < share <= 1:
-            raise InputError(
-                f"{name} {share:g} is not a share above 0 and up to 1.\nGive a number such as 0.6."
-            )
+        if share is not None:
+            check_share(share, name)
     if max_loss is None:
         return keep, None
     try:
@@ -174,8 +174,9 @@ def without_heads(
     rounds: int,
     by: "ImportanceKind",
     stages: Stages,
+    by_head: "dict[str, float] | None",
 ) -> "Model":
-    """The model without the heads that the options choose."""
+    """The model without the heads that the options choose; `by_head` is their importance, if it is known."""
     from clearhead.inspection.heads import choose, importance
     from clearhead.models.transformer.pruned import pruned
 
@@ -184,12 +185,12 @@ def without_heads(
     if share is not None:
         left = max(1, round(share * count))
         show = lambda done, of: stages.show("Removing heads", f"round {done} of {of}")  # noqa: E731
-        return choose.prune_to(module, tasks, left, min(rounds, max(1, count - left)), by, show)
+        return choose.prune_to(module, tasks, left, min(rounds, max(1, count - left)), by, show, by_head)
     gone = [name.strip() for name in (names or "").split(",") if name.strip()]
     if names is not None and not gone:
         raise InputError("--heads names no head.\nGive names such as decoder.0.self.1.")
     if most is not None:
-        order = choose.removal_order(choose.importance_by(by, module, tasks))
+        order = choose.removal_order(by_head or choose.importance_by(by, module, tasks))
         gone = order[: choose.most_removable(module, tasks, order, most)]
     return pruned(module, choose.kept_by_sublayer(config, gone))
 

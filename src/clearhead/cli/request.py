@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import typer
 
@@ -35,6 +35,7 @@ class Request:
     out: Path
     resume: bool = False
     reasons: list[str] = field(default_factory=list)
+    trials: dict[str, Any] | None = None  # the table of what was tried to choose the recipe
 
     @property
     def is_started(self) -> bool:
@@ -44,15 +45,15 @@ class Request:
     def to_json(self) -> str:
         """The request as text, for other ranks."""
         config = self.config.model_dump(mode="json", exclude_unset=True)
-        return json.dumps([config, str(self.out), self.resume, self.reasons])
+        return json.dumps([config, str(self.out), self.resume, self.reasons, self.trials])
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """The reverse of `to_json`."""
         from clearhead.config.run import RunConfig
 
-        config, out, resume, reasons = json.loads(text)
-        return cls(RunConfig(**config), Path(out), resume, reasons)
+        config, out, resume, reasons, trials = json.loads(text)
+        return cls(RunConfig(**config), Path(out), resume, reasons, trials)
 
 
 def split_arguments(arguments: Iterable[str]) -> tuple[list[str], dict[str, str]]:
@@ -80,6 +81,7 @@ def find_request(
     resume: bool,
     minutes: float | None,
     claims: ExitStack | None = None,
+    trials: int | None = None,
 ) -> Request:
     """The recipe that is read or chosen, and its run folder, which a new run claims if it gets `claims`.
 
@@ -106,13 +108,20 @@ def find_request(
     if recipe is not None:
         from clearhead.config.run import RunConfig
 
+        if trials:
+            raise ConfigError(
+                f"--trials {trials} has no effect: {recipe} is the recipe.\nGive a task and files, or omit it."
+            )
+
         return Request(RunConfig.read(recipe, overrides | length_settings(minutes)), place)
     with Stages("Loading PyTorch") as stages:
-        from clearhead.training.recipes.suggest import recipe_for
+        from clearhead.training.recipes.trials.choosing import choose_recipe
 
         stages.show("Reading the data to choose a recipe")
-        config, reasons = recipe_for(cast(Task, what), files, minutes, overrides)
-    return Request(config, place, False, reasons)
+        config, reasons, found = choose_recipe(
+            cast(Task, what), files, minutes, overrides, trials, stages.show
+        )
+    return Request(config, place, False, reasons, found.to_json() if found else None)
 
 
 def restarted(has_folder: bool) -> bool:

@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -49,6 +49,15 @@ def train(
             "--minutes", min=0.01, help="Minutes to train, instead of the recipe's steps or epochs."
         ),
     ] = None,
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            "--trials",
+            min=0,
+            help="With a task and files that have labels: on how many parts of the training data recipes are tried at "
+            "most before one is chosen; 0: by rule, without trials.",
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
 ) -> None:
     """Train a model: print the plan, train while writing a report, and evaluate the best model.
@@ -64,7 +73,15 @@ def train(
     with among_ranks() as is_first, ExitStack() as claims:
         try:
             request = share_request(
-                lambda: find_request(words, overrides, out, resume, minutes, None if plan else claims)
+                lambda: find_request(
+                    words,
+                    overrides,
+                    out,
+                    resume,
+                    minutes,
+                    None if plan else claims,
+                    0 if plan and trials is None else trials,  # a plan takes seconds
+                )
             )
             run = prepare_run(request)
             show_plan(console, request, run)
@@ -130,6 +147,7 @@ def prepare_run(request: Request) -> "Run":
             lambda: stages.show("Planning: trial steps"),
         )
     run.notes[:0] = request.reasons
+    run.observer.summary = replace(run.summary, trials=request.trials)
     return run
 
 
@@ -141,7 +159,7 @@ def show_plan(console: "Console", request: Request, run: "Run") -> None:
     from clearhead.training.run.disk import format_bytes
 
     plan = run.plan
-    for line in run.notes:
+    for line in (*describe_trials(request.trials), *run.notes):
         console.print(f"· {line}", markup=False)
     print_audit(console, "", run.data.audit, with_lengths=False)
     epochs = f"{plan.epochs:.3g}" if plan.epochs < 1000 else f"{plan.epochs:,.0f}"
@@ -159,6 +177,16 @@ def show_plan(console: "Console", request: Request, run: "Run") -> None:
     }
     for name, value in rows.items():
         console.print(f"{name:10} {value}", markup=False)
+
+
+def describe_trials(trials: dict[str, Any] | None) -> Iterator[str]:
+    """A line for each recipe that was tried, the best first, and for the floor."""
+    for row in trials["candidates"] if trials else ():
+        share = f"{100 * row['accuracy']:.1f} ± {100 * row['standard_error']:.1f} %"
+        folds = f"{row['folds']} part{'s' * (row['folds'] != 1)} of the training data"
+        yield f"tried {row['name']}: {share} right on {folds}, {row['seconds']:.0f} s"
+    for judged in (trials or {"floor": ()})["floor"][:1]:
+        yield f"tried a bag of n-grams, the floor: {100 * judged['accuracy']:.1f} % right"
 
 
 def describe_trial(plan: "Plan") -> str:
@@ -295,7 +323,8 @@ def plan_json(run: "Run") -> dict[str, Any]:
     from clearhead.exchange.families.accepted_by import describe_export
 
     plan = asdict(run.plan) | {"seconds": run.plan.seconds, "export": describe_export(run.model.config)}
-    return {"out": str(run.out), "task": run.config.task, "reasons": run.notes, "plan": plan}
+    facts = {"out": str(run.out), "task": run.config.task, "reasons": run.notes, "plan": plan}
+    return facts | ({"trials": run.summary.trials} if run.summary.trials else {})
 
 
 def result_json(run: "Run") -> dict[str, Any]:

@@ -16,9 +16,12 @@ from clearhead.cli.job import Job
 from clearhead.cli.options import (
     Chat,
     Cut,
+    Int8,
     ModelFolder,
+    Pairs,
     SplitSentences,
     System,
+    Threshold,
     Truncate,
     with_decoding,
     with_job,
@@ -30,17 +33,22 @@ from clearhead.config.decoding import DecodingConfig
 if TYPE_CHECKING:
     from clearhead.api import Model
     from clearhead.decoding.generate import Generation, Generator, Prompt
-    from clearhead.decoding.read import Reader
+    from clearhead.decoding.read import Answer, LabelItem, Reader
 
 
 @with_decoding
 @with_job
 def generate(
-    model: ModelFolder, settings: DecodingConfig, job: Job, chat: Chat = None, system: System = None
+    model: ModelFolder,
+    settings: DecodingConfig,
+    job: Job,
+    chat: Chat = None,
+    system: System = None,
+    int8: Int8 = False,
 ) -> None:
     """Continue a prompt, or answer it."""
-    generator = load(model).generator
-    made = {"command": "generate", "chat": chat, "system": system}
+    generator = load(model, int8).generator
+    made = {"command": "generate", "chat": chat, "system": system} | rounded(int8)
     if chat is None and system is None and generator.is_asked("text" if job.text is None else job.text):
         print(
             "Trained on conversations: a text is answered as a user's message. Continue it with --no-chat.",
@@ -60,32 +68,50 @@ def generate(
 @with_decoding
 @with_job
 def translate(
-    model: ModelFolder, settings: DecodingConfig, job: Job, split_sentences: SplitSentences = None
+    model: ModelFolder,
+    settings: DecodingConfig,
+    job: Job,
+    split_sentences: SplitSentences = None,
+    int8: Int8 = False,
 ) -> None:
     """Translate a text."""
-    loaded = load(model)
+    loaded = load(model, int8)
     loaded.check_translates()
-    made = {"command": "translate", "split_sentences": split_sentences}
+    made = {"command": "translate", "split_sentences": split_sentences} | rounded(int8)
     write(job, loaded.generator, model, settings, made)
 
 
 @with_job
-def classify(model: ModelFolder, job: Job, truncate: Truncate = False, cut: Cut = False) -> None:
-    """Predict the class of a text."""
-    reader = load(model).reader
+def classify(
+    model: ModelFolder,
+    job: Job,
+    truncate: Truncate = False,
+    threshold: Threshold = 0.5,
+    pairs: Pairs = False,
+    cut: Cut = False,
+    int8: Int8 = False,
+) -> None:
+    """Predict the class of a text, its labels, or the label of each word."""
+    reader = load(model, int8).reader
     reader.check_classes()
 
-    unknown = 0
+    unknown, shortened, truncate = 0, 0, truncate or cut
 
-    def work(rows: list[list[int]]) -> list[list[str]]:
+    def prepare(line: str) -> "LabelItem":
+        nonlocal shortened
+        item = reader.line_item(line, truncate, pairs)
+        shortened += item.is_truncated
+        return item
+
+    def work(items: list["LabelItem"]) -> list[list[str]]:
         nonlocal unknown
-        results = reader.classify(rows)
+        results = reader.classify(items, threshold)
         unknown += sum(result.is_mostly_unknown for result in results)
-        if job.json:
-            return [[dumps(asdict(result))] for result in results]
-        return [[f"{result.label}\t{result.probabilities[result.label]:.4f}"] for result in results]
+        return [[dumps(answer_json(result)) if job.json else answer_line(result)] for result in results]
 
-    run(job, reader, work, model, {"command": "classify", "truncate": truncate or cut})
+    made = {"command": "classify", "truncate": truncate, "threshold": threshold, "pairs": pairs}
+    job.run(prepare, work, model, made | rounded(int8))
+    report_shortened(shortened, reader)
     if unknown:
         texts = "1 text is" if unknown == 1 else f"{unknown:,} texts are"
         print(
@@ -94,9 +120,11 @@ def classify(model: ModelFolder, job: Job, truncate: Truncate = False, cut: Cut 
 
 
 @with_job
-def embed(model: ModelFolder, job: Job, truncate: Truncate = False, cut: Cut = False) -> None:
+def embed(
+    model: ModelFolder, job: Job, truncate: Truncate = False, cut: Cut = False, int8: Int8 = False
+) -> None:
     """Turn a text into one vector."""
-    reader = load(model).reader
+    reader = load(model, int8).reader
 
     def work(rows: list[list[int]]) -> list[list[str]]:
         # Nine digits identify every float32.
@@ -105,7 +133,31 @@ def embed(model: ModelFolder, job: Job, truncate: Truncate = False, cut: Cut = F
             return [[dumps({"vector": [float(value) for value in vector]})] for vector in vectors]
         return [[" ".join(vector)] for vector in vectors]
 
-    run(job, reader, work, model, {"command": "embed", "truncate": truncate or cut})
+    run(job, reader, work, model, {"command": "embed", "truncate": truncate or cut} | rounded(int8))
+
+
+def answer_line(answer: "Answer") -> str:
+    """An answer as one line: label and probability, label:probability of those that fit, or word/label of each word."""
+    from clearhead.decoding.read import SeveralLabels, Tagging
+
+    if isinstance(answer, Tagging):
+        return " ".join(
+            f"{word}/{label or '?'}" for word, label in zip(answer.words, answer.labels, strict=True)
+        )
+    if isinstance(answer, SeveralLabels):
+        return "\t".join(f"{label}:{answer.probabilities[label]:.4f}" for label in answer.labels) or "-"
+    return f"{answer.label}\t{answer.probabilities[answer.label]:.4f}"
+
+
+def answer_json(answer: "Answer") -> dict[str, Any]:
+    """An answer as JSON; a span also has its words."""
+    from clearhead.decoding.read import Tagging
+
+    values = asdict(answer)
+    if isinstance(answer, Tagging):
+        for span in values["spans"]:
+            span["text"] = " ".join(answer.words[span["start"] : span["end"]])
+    return values
 
 
 def run(
@@ -125,18 +177,28 @@ def run(
         return reader.framed(tokens, truncate)
 
     job.run(prepare, work, model, made)
+    report_shortened(count, reader)
+
+
+def report_shortened(count: int, reader: "Reader") -> None:
+    """Reports on standard error how many texts were truncated."""
     if count:
         texts = "1 text has" if count == 1 else f"{count:,} texts have"
         print(f"{texts} more tokens than the context of {reader.config.context}: only the beginning was read.",
               file=sys.stderr)  # fmt: skip
 
 
-def load(folder: Path) -> "Model":
+def rounded(int8: bool) -> dict[str, bool]:
+    """What is recorded of --int8 beside an output file: nothing if it is not given, as before it existed."""
+    return {"int8": True} if int8 else {}
+
+
+def load(folder: Path, int8: bool = False) -> "Model":
     """The model of a folder."""
     load_pytorch(f"Reading {folder}")
     from clearhead.api import load as load_model
 
-    return load_model(folder)
+    return load_model(folder, int8=int8)
 
 
 def write(

@@ -16,12 +16,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainValidator, field_validator, model_validator
 
+from clearhead.config.labels import LabelKind
 from clearhead.config.settings import Settings, listed
 from clearhead.errors import ConfigError
 
 MOST = 1 << 53  # of anything that is counted: a larger number is a mistake, and no float represents it
 
-Format = Literal["txt", "html", "jsonl", "json", "csv", "tsv", "xlsx", "parquet", "po", "fasta"]
+Format = Literal["txt", "html", "jsonl", "json", "csv", "tsv", "xlsx", "parquet", "po", "fasta", "conll"]
 Documents = Literal["file", "blank-line", "line"]
 OnError = Literal["stop", "skip"]
 TooLong = Literal["truncate", "drop", "split"]
@@ -92,7 +93,21 @@ class Reading(Settings):
     columns: Annotated[tuple[Column, ...] | None, BeforeValidator(listed)] = Field(
         None,
         description="columns or keys, by name or by number from 1, for source and target, or text and "
-        "label; if omitted, those with these names in any case, and in a .tsv the first ones",
+        "label, or text, second and label; if omitted, those with these names in any case, in a .tsv the first ones, "
+        "and in a .conll the first and the last",
+    )
+    labels: LabelKind = Field(
+        "one",
+        description="what is labelled: each text with one label, with several (a|b, or a list), or each word of it",
+    )
+    label_separator: str | None = Field(
+        None,
+        min_length=1,
+        max_length=8,
+        description="what separates several labels of a text; if omitted, |, ; or comma, whichever comes first",
+    )
+    texts: Literal[1, 2] = Field(
+        1, description="texts of an example to classify: two if its label is about a pair of them"
     )
     on_error: OnError = Field(
         "stop", description="what to do with an invalid line: stop, or skip and report it"

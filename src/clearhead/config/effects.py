@@ -55,6 +55,8 @@ DECIDED = {  # in every run
     "model.vocabulary": BY_TOKENIZER,
     "model.source_vocabulary": BY_TOKENIZER,
     "model.classes": "the labels of the data decide it." + OMIT,
+    "model.labels": "the data decide it.\nSet data.labels, or omit it.",
+    "model.texts": "the data decide it.\nSet data.texts, or omit it.",
 }
 RULES = (
     IdleRule(
@@ -116,6 +118,21 @@ RULES = (
         ("model.pool_dense", "model.class_bias"),
         lambda run: run.kind != "labelled",
         "only a classifier predicts classes." + OMIT,
+    ),
+    IdleRule(
+        ("data.labels", "data.texts"),
+        lambda run: run.kind != "labelled",
+        "only a classifier learns from labels." + OMIT,
+    ),
+    IdleRule(
+        ("data.label_separator",),
+        lambda run: run.data.labels != "several",
+        "data.labels is {run.data.labels}, not several.\nAdd --data.labels several, or omit it.",
+    ),
+    IdleRule(
+        ("model.pool", "model.pool_dense"),
+        lambda run: run.data.labels == "each-word",
+        "data.labels is each-word, so that each vector is read by itself." + OMIT,
     ),
     IdleRule(
         ("tokenizer.vocabulary", "tokenizer.minimum_frequency"),

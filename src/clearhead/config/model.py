@@ -201,6 +201,11 @@ class ModelConfig(AnyModelConfig):
         return self.positions == "learned"
 
     @property
+    def reads_types(self) -> bool:
+        """Whether it has a vector for the first and the second of two texts, as BERT has."""
+        return self.shape == "encoder" and self.token_types > 1
+
+    @property
     def is_post_norm(self) -> bool:
         """Whether the stream is normalised after each addition, which makes training unstable."""
         return self.norm_placement == "post"

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from clearhead.config.labels import LabelKind
 from clearhead.config.settings import Settings
 from clearhead.errors import ConfigError
 
@@ -57,6 +58,10 @@ class AnyModelConfig(Settings):
     head_scale: float = Field(1.0, gt=0, description="factor before the language head")
     soft_cap: float | None = Field(None, gt=0, description="logits z become cap · tanh(z / cap)")
     classes: int | None = Field(None, gt=1, le=MOST_TOKENS, description="number of classes of a classifier")
+    labels: LabelKind = Field(
+        "one", description="what a classifier labels: each text with one label, with several, or each word"
+    )
+    texts: int = Field(1, ge=1, le=2, description="texts that a classifier reads at once")
     pool: Pool = Field("mean", description="which token vectors a classifier reads")
     pool_dense: PoolDense = Field("none", description="dense layer between pool and classes")
     class_bias: bool = Field(True, description="bias of the classes of a classifier")
@@ -64,6 +69,9 @@ class AnyModelConfig(Settings):
 
     dropout: float = Field(
         0.0, ge=0, lt=1, description="fraction of each sublayer's output dropped in training"
+    )
+    token_dropout: float = Field(
+        0.0, ge=0, lt=1, description="fraction of the tokens whose whole vectors are dropped in training"
     )
     initial_deviation: float | None = Field(
         None,
@@ -97,6 +105,11 @@ class AnyModelConfig(Settings):
     @property
     def has_position_table(self) -> bool:
         """Whether nothing longer than the context can be read."""
+        return False
+
+    @property
+    def reads_types(self) -> bool:
+        """Whether it has a vector for the first and the second of two texts."""
         return False
 
     @property
@@ -157,7 +170,13 @@ class AnyModelConfig(Settings):
                 f"model.head = '{self.head}' does not work with shape = 'encoder-decoder', which generates text.\n"
                 "Use shape = 'encoder' or 'decoder' for a classifier or for vectors."
             )
-        if self.head == "classifier" and self.shape == "decoder" and self.pool == "first":
+        if self.head != "classifier" and (self.labels, self.texts) != ("one", 1):
+            raise ConfigError(
+                f"model.head = '{self.head}' with labels = '{self.labels}' and texts = {self.texts}.\n"
+                "Only a classifier has labels; omit both."
+            )
+        is_pooled = self.head == "classifier" and self.labels != "each-word"
+        if is_pooled and self.shape == "decoder" and self.pool == "first":
             raise ConfigError(
                 "model.pool = 'first' reads a token that sees no other in a causal stack.\n"
                 "Use pool = 'last' or 'mean'."

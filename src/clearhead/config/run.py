@@ -31,7 +31,7 @@ __all__ = ["RunConfig", "parse_overrides", "shipped"]
 
 # The settings that contain paths.
 PATHS = (("data", "train"), ("data", "validation"), ("data", "test"))
-TABLES = {".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".xlsx"}
+TABLES = {".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".xlsx", ".conll", ".conllu"}
 RECIPES = Path(__file__).parent.parent / "recipes"
 
 
@@ -96,7 +96,7 @@ class RunConfig(Settings):
     @property
     def task_row(self) -> TaskRow:
         """What is particular to the task."""
-        return TASKS[self.task]
+        return TASKS[self.task].labelling(self.data.labels, self.data.texts)
 
     @property
     def kind(self) -> ExampleKind:

@@ -5,16 +5,17 @@ a new task is a row here and, if its objective is new as well, an entry in each 
 """
 
 import shlex
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Literal, Self, get_args
 
 from clearhead.config.data import TooLong
+from clearhead.config.labels import LABELS, LabelKind, LabelObjective
 from clearhead.config.model_base import Shape
 
 Task = Literal["language-model", "masked-language-model", "translate", "classify"]
 ExampleKind = Literal["text", "pair", "labelled"]
-# What is predicted: each token from those before it, hidden tokens, a text from another one, or a class.
-Objective = Literal["next", "masked", "target", "label"]
+# What is predicted: each token from those before it, hidden tokens, a text from another one, or labels.
+Objective = Literal["next", "masked", "target", LabelObjective]
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,22 @@ class TaskRow:
         """The noun as a part of a folder's name: masked-language-model."""
         return self.noun.partition(" ")[2].replace(" ", "-")
 
+    def labelling(self, labels: LabelKind, texts: int) -> Self:
+        """The same task for other labels, and for examples of so many texts."""
+        if self.kind != "labelled" or (labels == "one" and texts == 1):
+            return self
+        row = LABELS[labels]
+        given = "A text.\tAnother text." if texts == 2 else self.input
+        return replace(self, noun=row.noun, objective=row.objective, input=given, limits=row.limits)
+
     def next_command(self, out: object) -> str:
         """The command to try first on a trained model."""
         if self.verb is None:
             return f"clearhead train classify FILE --training.init_from {shlex.quote(f'{out}/best')}"
-        return f'clearhead {self.verb} {shlex.quote(str(out))} "{self.input}"'
+        given = f'"{self.input}"'
+        if "\t" in given:  # which a shell writes so
+            given = "$'{}'".format(self.input.replace("\t", "\\t"))
+        return f"clearhead {self.verb} {shlex.quote(str(out))} {given}"
 
 
 TASKS: dict[Task, TaskRow] = {
@@ -101,6 +113,6 @@ TASKS: dict[Task, TaskRow] = {
         too_long="truncate",
         verb="classify",
         input="A text.",
-        limits="It knows only the labels above: a text that fits none of them still gets one of them.",
+        limits=LABELS["one"].limits,
     ),
 }

@@ -1,6 +1,19 @@
 """A seed enters; the examples of `builtin:NAME` leave: corpora that the package makes itself, with no network."""
 
-from clearhead.corpora import dna, hops, python, recall, reviews, spanish, words
+from clearhead.corpora import (
+    aspects,
+    dna,
+    entities,
+    hops,
+    lecture,
+    paraphrases,
+    pronouns,
+    python,
+    recall,
+    reviews,
+    spanish,
+    words,
+)
 from clearhead.corpora.corpus import Corpus
 
 CORPORA: dict[str, Corpus] = {
@@ -11,4 +24,10 @@ CORPORA: dict[str, Corpus] = {
     "hops": hops.CORPUS,
     "recall": recall.CORPUS,
     "words": words.CORPUS,
+    "entities": entities.CORPUS,
+    "aspects": aspects.CORPUS,
+    "paraphrases": paraphrases.CORPUS,
+    "pronouns": pronouns.CORPUS,
+    "lecture": lecture.CORPUS,
+    "lines": lecture.LINES,
 }

@@ -8,7 +8,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
+from typing import Literal
 
+from clearhead.config.labels import LabelKind
 from clearhead.errors import ConfigError, DataError, suggest
 from clearhead.examples import Example, Kind, Split
 
@@ -30,11 +32,40 @@ class Option:
     meaning: str
 
 
+Span = tuple[int, int]  # the first character of a word, and the one after its last
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """What a word is: a noun, a verb, a date."""
+
+    name: str
+    place: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Two words that belong together, such as *it* and what it stands for: one that looks, and one to look at."""
+
+    name: str
+    word: Span
+    other: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What a corpus knows of a text that it has made."""
+
+    tags: tuple[Tag, ...] = ()
+    relations: tuple[Relation, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Corpus:
     """A corpus that the package makes itself.
 
     `make(seed, options)` streams (key, example), endlessly or not; keys in `pinned` are always in the test.
+    `word_labels` names the words of a text, if the corpus can.
     """
 
     name: str
@@ -44,6 +75,9 @@ class Corpus:
     counts: Mapping[Split, int]
     options: tuple[Option, ...] = ()
     pinned: frozenset[str] = frozenset()
+    labels: LabelKind = "one"  # what is labelled, and how many texts at once, if it is of the kind labelled
+    texts: Literal[1, 2] = 1
+    word_labels: Callable[[str], Labels] | None = None
 
     def examples(
         self, split: Split, seed: int = 1, count: int | None = None, **options: Value

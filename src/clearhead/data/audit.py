@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from clearhead.data.order import Integers, Words
+from clearhead.data.shards.manifest import TAGS
 from clearhead.data.shards.reading import Shards
 from clearhead.examples import Split
 
@@ -119,7 +120,7 @@ def _report(split: Split, shards: Shards, repeats: "Repeats", sources: list[str]
         ignored=account.ignored,
         held_out=account.held_out,
         columns=account.tokens,
-        lengths={name: lengths_of(shards, name) for name in shards.manifest.columns},
+        lengths={name: lengths_of(shards, name) for name in shards.manifest.columns if name != TAGS},
         labels=label_balance(shards),
     )
 
@@ -183,12 +184,12 @@ def histogram(counts: Integers) -> tuple[Bin, ...]:
 
 
 def label_balance(shards: Shards) -> dict[str, int]:
-    """How many examples have each label."""
+    """How many examples, or words, have each label."""
     names = shards.manifest.labels or ()
-    counts = np.zeros(len(names), np.int64)
-    for labels in shards.arrays("labels") if names else ():
-        counts += np.bincount(labels, minlength=len(names))
-    return dict(sorted(zip(names, counts.tolist(), strict=True)))
+    counts = np.zeros(len(names) + 1, np.int64)
+    for labels in shards.label_numbers() if names else ():
+        counts += np.bincount(labels, minlength=len(names) + 1)
+    return dict(sorted(zip(names, counts.tolist(), strict=False)))
 
 
 def table_of(audit: Audit) -> list[tuple[str, list[str]]]:

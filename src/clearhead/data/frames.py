@@ -6,6 +6,7 @@ evaluation and decoding frame by these same rules:
     language model       begin text end begin text end …
     prompt               begin text
     classifier, masked   begin text end
+    two texts            begin text between text end, where the tokenizer's file says what is between; otherwise end
     source               begin source end
     target               begin target end, of which the decoder is given all but the last and predicts all
                          but the first
@@ -64,6 +65,19 @@ def input_frame(specials: Specials) -> Frame:
         return Frame(*specials.framing)
     end = _first(specials.end, specials.separator)
     return Frame(_tuple(specials.begin), _tuple(end))
+
+
+def pair_frames(specials: Specials) -> tuple[Frame, Frame]:
+    """The frames of two texts that are read one after the other; what is between them belongs to the first."""
+    frame = input_frame(specials)
+    between = (
+        specials.between or frame.after or _tuple(_first(specials.separator, specials.end, specials.begin))
+    )
+    if not between:
+        raise TokenizerError(
+            "The tokenizer has no token to put between two texts.\nName one with `tokenizer.with_roles(separator=…)`."
+        )
+    return Frame(frame.before, between), Frame((), frame.after)
 
 
 def target_frame(specials: Specials) -> Frame:

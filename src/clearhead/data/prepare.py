@@ -15,13 +15,14 @@ from clearhead.config.run import RunConfig
 from clearhead.config.tasks import Objective
 from clearhead.data.audit import Audit, audit
 from clearhead.data.batching.batches import Batches, Collate
-from clearhead.data.batching.collate import Answers, LabelledTexts, Masked, Pairs, Turns, Windows
+from clearhead.data.batching.collate import Answers, LabelledTexts, Masked, Pairs, TaggedTexts, Turns, Windows
 from clearhead.data.batching.plans import BatchPlan, Bucketed, Even, Lengths
 from clearhead.data.chats import TURNS, template_of
-from clearhead.data.frames import Frame, document_frame, input_frame, prompt_frame, target_frame
+from clearhead.data.frames import Frame, document_frame, input_frame, pair_frames, prompt_frame, target_frame
 from clearhead.data.order import Integers
 from clearhead.data.progress import ProgressListener, ignore_progress
 from clearhead.data.shards.encoding import Rules, Side
+from clearhead.data.shards.manifest import LABELS, TAGS
 from clearhead.data.shards.reading import Shards
 from clearhead.data.shards.splits import prepare_split
 from clearhead.data.tokenizers import Tokenizers, train_tokenizers
@@ -49,7 +50,7 @@ def prepare(
     sides = (
         conversation_side(tokenizers.target)
         if has_conversations
-        else sides_of(run.task_row.objective, tokenizers)
+        else sides_of(run.task_row.objective, tokenizers, run.data.texts)
     )
     splits = {
         split: prepare_split(reader, split, sides, rules, progress) for split, reader in readers.items()
@@ -75,8 +76,8 @@ def conversation_side(tokenizer: Tokenizer) -> tuple[Side, ...]:
     return (Side(CONVERSATION, tokenizer, prompt_frame(tokenizer.specials)),)
 
 
-def sides_of(objective: Objective, tokenizers: Tokenizers) -> tuple[Side, ...]:
-    """The columns that an objective needs, and how each is made."""
+def sides_of(objective: Objective, tokenizers: Tokenizers, texts: int = 1) -> tuple[Side, ...]:
+    """The columns that an objective needs, and how each is made; `texts` is how many a classifier reads at once."""
     source, target = tokenizers.source, tokenizers.target
     if objective == "target":
         left = Side("source", source, input_frame(source.specials))
@@ -86,8 +87,14 @@ def sides_of(objective: Objective, tokenizers: Tokenizers) -> tuple[Side, ...]:
             "The tokenizer has no mask token, which task = 'masked-language-model' needs.\n"
             "Name one with `tokenizer.with_roles`."
         )
-    frame = document_frame if objective == "next" else input_frame
-    return (Side("text", target, frame(target.specials)),)
+    if texts == 2:
+        first, second = pair_frames(target.specials)
+        return Side("text", target, first), Side("second", target, second)
+    frame = (document_frame if objective == "next" else input_frame)(target.specials)
+    sides = (Side("text", target, frame),)
+    if objective == "tags":
+        return *sides, Side(TAGS, target, Frame((0,) * len(frame.before), (0,) * len(frame.after)))
+    return sides
 
 
 def rules_of(run: RunConfig, has_conversations: bool = False) -> Rules:
@@ -117,7 +124,13 @@ def rules_of(run: RunConfig, has_conversations: bool = False) -> Rules:
             f"model.context = {context} leaves no room between a beginning and an end token.\n"
             f"Use {LEAST_CONTEXT} or more."
         )
-    return Rules(context, stated or run.task_row.too_long)
+    is_labelled = run.kind == "labelled"
+    return Rules(
+        context,
+        stated or run.task_row.too_long,
+        joined=is_labelled and run.data.texts == 2,
+        labels=run.data.labels if is_labelled else "one",
+    )
 
 
 @dataclass(frozen=True)
@@ -145,6 +158,8 @@ class Prepared:
         if len(self.labels) < 2:
             raise DataError(
                 f"All training examples have the label {self.labels[0]!r}; a classifier needs at least two labels."
+                if self.labels
+                else "No training example has a label; a classifier needs at least two labels."
             )
         for split, shards in self.splits.items():
             for name in shards.manifest.labels or ():
@@ -184,8 +199,13 @@ class Prepared:
             case "target":
                 other = self.tokenizers.source.specials.padding or 0
                 return Pairs(shards.column("source"), shards.column("target"), other, padding)
-            case "label":
-                return LabelledTexts(shards.column("text"), self._numbers(shards), padding)
+            case "tags":
+                return TaggedTexts(shards.column("text"), shards.column(TAGS), self._order(shards), padding)
+            case "label" | "labels" as objective:
+                second = shards.column("second") if "second" in shards.manifest.columns else None
+                numbers = self._numbers(shards) if objective == "label" else self._sets(shards)
+                has_types = self.run.model.reads_types
+                return LabelledTexts(shards.column("text"), numbers, padding, second, has_types)
             case "masked":
                 mask = tokenizer.specials.mask
                 assert mask is not None
@@ -206,16 +226,34 @@ class Prepared:
     ) -> BatchPlan:
         if isinstance(collate, Windows):
             return Even(collate.size, max(1, batch_tokens // collate.n), seed, shuffle)
-        columns = [shards.column(name) for name in shards.manifest.columns]
-        spare = np.array([int(name in ("target", CONVERSATION, TURNS)) for name in shards.manifest.columns])
+        names = [name for name in shards.manifest.columns if name != TAGS]
+        columns = [shards.column(name) for name in names]
+        spare = np.array([int(name in ("target", CONVERSATION, TURNS)) for name in names])
+        is_joined = "second" in names
 
         def lengths(examples: Integers) -> Lengths:
             table: Lengths = np.stack([column.lengths(examples) for column in columns], axis=1) - spare
-            return table
+            return table.sum(axis=1, keepdims=True) if is_joined else table
 
         return Bucketed(lengths, shards.examples, batch_tokens, seed, shuffle)
 
+    def _order(self, shards: Shards) -> Integers:
+        """The number of each label that the shards count in an order of their own."""
+        number = {name: at for at, name in enumerate(self.labels)}
+        return np.array([number[name] for name in shards.manifest.labels or ()], np.int64)
+
     def _numbers(self, shards: Shards) -> Callable[[Integers], Integers]:
-        names = shards.manifest.labels or ()
-        order = np.array([self.labels.index(name) for name in names], np.int64)
+        order = self._order(shards)
         return lambda examples: order[shards.labels(examples)]
+
+    def _sets(self, shards: Shards) -> Callable[[Integers], Integers]:
+        """For some examples and every label whether it fits: (b, classes)."""
+        order, column = self._order(shards), shards.column(LABELS)
+
+        def table(examples: Integers) -> Integers:
+            found, counts = column.gather(examples)
+            fits = np.zeros((len(examples), len(self.labels)), np.int64)
+            fits[np.repeat(np.arange(len(examples)), counts), order[found]] = 1
+            return fits
+
+        return table

@@ -217,17 +217,6 @@ class Generator:
             done += [[self.read(hypothesis, settings) for hypothesis in beam] for beam in beams]
         return done
 
-    def complete_in_steps(
-        self, prompts: Sequence[Prompt], settings: DecodingConfig
-    ) -> Steps[list[Generation]]:
-        """The best generation of every prompt by beam search, in steps between which others may work."""
-        settings = self.settle(settings)
-        sentences = [part for prompt in prompts for part in prompt.parts or (prompt,)]
-        found = yield from self.search_in_steps([one for one in sentences if one.source != []], settings)
-        searched, nothing = iter(found), [Generation("", [], "end")]
-        done = (nothing if one.source == [] else next(searched) for one in sentences)
-        return [best[0] for best in self.joined(prompts, done)]
-
     def ends(self, prompts: Sequence[Prompt]) -> tuple[int, ...]:
         """The ids at which texts end: an answer also at its own end."""
         return tuple(dict.fromkeys([*self.end, *(id for prompt in prompts for id in prompt.ends)]))

@@ -1,29 +1,35 @@
-"""Texts in, classes or vectors out: what a model reads rather than writes, in batches of similar length.
+"""Texts in, labels or vectors out: what a model reads rather than writes, in batches of similar length.
 
 An empty text is rejected: it says nothing about its class. What does not fit the context is rejected, or truncated
 where asked.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
+from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from clearhead.data.frames import input_frame, prompt_frame
+from clearhead.data.frames import input_frame, pair_frames, prompt_frame
+from clearhead.data.shards.ragged import shares_of_room
 from clearhead.decoding.engine import pad
 from clearhead.decoding.generate import tokenizer_of
 from clearhead.decoding.lengths import LengthLimit
+from clearhead.decoding.spans import OUTSIDE, Span, marks_spans, spans_of
 from clearhead.decoding.threads import free_cores
 from clearhead.errors import InputError, ModelFolderError
 from clearhead.model_folder import Bundle
 from clearhead.models.heads import pool
 from clearhead.models.inputs import Inputs
 from clearhead.text.tokenizers.token_bytes import has_long_tokens, is_part_of_character
+from clearhead.text.tokenizers.words import encode_words
 
 BATCH_TOKENS = 4096  # padding included
+THRESHOLD = 0.5  # of several labels, those at least as likely fit
 MOSTLY_UNKNOWN = 0.5  # of the tokens: from here on a class rests on the smaller part of its text
 
 
@@ -39,6 +45,45 @@ class Classification:
     def is_mostly_unknown(self) -> bool:
         """Whether the model has read less of the text than it has not."""
         return self.unknown is not None and self.unknown >= MOSTLY_UNKNOWN
+
+
+@dataclass(frozen=True)
+class SeveralLabels(Classification):
+    """The labels that fit a text; each has a probability of its own, and `label` is the likeliest."""
+
+    labels: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Tagging:
+    """A label for each word of a text, its probability, and the spans that the labels mark, if they do."""
+
+    words: list[str]
+    labels: list[str | None]  # None for words that were truncated
+    probabilities: list[float | None]
+    spans: list[Span]
+    unknown: float | None = None
+
+    @property
+    def is_mostly_unknown(self) -> bool:
+        """Whether the model has read less of the text than it has not."""
+        return self.unknown is not None and self.unknown >= MOSTLY_UNKNOWN
+
+
+Answer = Classification | Tagging
+
+
+@dataclass(frozen=True)
+class LabelItem:
+    """A text, or two, as a classifier reads it: its framed ids, where its second text is, and where its words are."""
+
+    ids: list[int]
+    types: list[int] | None = None  # 1 for the tokens of the second text
+    words: list[str] = field(default_factory=list)
+    places: list[int | None] = field(
+        default_factory=list
+    )  # the token at which the label of each word is read
+    is_truncated: bool = False
 
 
 class Reader:
@@ -90,15 +135,19 @@ class Reader:
         """The same, from the tokens of a text."""
         count = len(tokens) + len(self.frame)
         if not truncate and not self.lengths.allows(count, "text"):
-            raise InputError(
-                f"The text has {count} tokens, but this model can read {self.lengths.longest} "
-                f"(context {self.config.context}).\nShorten it or split it, or read only its beginning: --truncate "
-                "(in Python truncate=True). Nothing is truncated silently."
-            )
+            raise self.too_long(count)
         ids = self.frame.wrap(tokens[: self.room] if truncate else tokens)
         if not ids:
             raise InputError("The text is empty, and the tokenizer has no beginning token.\nGive a text.")
         return ids
+
+    def too_long(self, count: int) -> InputError:
+        """The error of a text that does not fit the context."""
+        return InputError(
+            f"The text has {count} tokens, but this model can read {self.lengths.longest} "
+            f"(context {self.config.context}).\nShorten it or split it, or read only its beginning: --truncate "
+            "(in Python truncate=True). Nothing is truncated silently."
+        )
 
     @property
     def room(self) -> int | None:
@@ -109,21 +158,104 @@ class Reader:
         """Whether the context has no room for the tokens of a text."""
         return self.room is not None and len(tokens) > self.room
 
-    def classify(self, rows: Sequence[list[int]]) -> list[Classification]:
-        """The class of every text, from its ids."""
-        self.check_classes()
-        P = torch.zeros(len(rows), len(self.labels))
-        for places, tokens, counts in self.batches(rows):
-            with free_cores(), torch.inference_mode():
-                logits = self.module(Inputs(tokens, counts)).float()
-                P[places] = finite(torch.softmax(logits / self.temperature, -1)).cpu()
-        best = P.argmax(-1).tolist()
-        return [
-            Classification(
-                self.labels[label], dict(zip(self.labels, shares, strict=True)), self.unknown_share(ids)
+    def item(self, text: str, second: str | None = None, truncate: bool = False) -> LabelItem:
+        """A text, or a pair of texts, as a classifier reads it; rejected if empty, or too long unless truncated."""
+        if self.config.texts == 2 and second is None:
+            raise InputError(
+                "This model reads two texts at once, but one was given.\n"
+                "Give both with a tab between them; in Python a pair (text, second)."
             )
-            for label, shares, ids in zip(best, P.tolist(), rows, strict=True)
-        ]
+        if second is not None:
+            return self.pair_item(text, second, truncate)
+        if self.config.labels == "each-word":
+            return self.word_item(text, truncate)
+        tokens = self.tokens(text)
+        return LabelItem(self.framed(tokens, truncate), is_truncated=self.is_too_long(tokens))
+
+    def line_item(self, line: str, truncate: bool = False, is_pair: bool = False) -> LabelItem:
+        """A line as a classifier reads it: one text, or two with a tab between them."""
+        if not is_pair and self.config.texts == 1:
+            return self.item(line, truncate=truncate)
+        texts = line.split("\t")
+        if len(texts) != 2:
+            found = "no tab" if len(texts) == 1 else f"{len(texts) - 1} tabs"
+            raise InputError(
+                f"Two texts are read at once, but the line has {found} between them.\n"
+                "Write the first text, one tab, and the second."
+            )
+        return self.item(texts[0], texts[1], truncate)
+
+    def pair_item(self, text: str, second: str, truncate: bool) -> LabelItem:
+        """Two texts with what belongs between them; if they do not fit, the longer one is truncated first."""
+        if self.config.labels == "each-word":
+            raise InputError("This model labels the words of one text, but two were given.\nGive one.")
+        frames = pair_frames(self.tokenizer.specials)
+        tokens = [self.tokens(text), self.tokens(second)]
+        count = sum(map(len, tokens)) + sum(map(len, frames))
+        is_too_long = self.config.context is not None and count > self.config.context
+        if is_too_long and truncate:
+            room = (self.config.context or 0) - sum(map(len, frames))
+            first, other = (np.array([len(part)]) for part in tokens)
+            kept = shares_of_room(first, other, room)
+            tokens = [part[: int(most[0])] for part, most in zip(tokens, kept, strict=True)]
+        elif not self.lengths.allows(count, "text"):
+            raise self.too_long(count)
+        parts = [frame.wrap(part) for frame, part in zip(frames, tokens, strict=True)]
+        types = [side for side, part in enumerate(parts) for _ in part] if self.config.reads_types else None
+        return LabelItem(parts[0] + parts[1], types, is_truncated=is_too_long)
+
+    def word_item(self, text: str, truncate: bool) -> LabelItem:
+        """The words of a text, which are between white space."""
+        words = text.split()
+        if not words:
+            raise InputError("The text is empty: there is nothing to read.\nGive a text.")
+        ids, _, starts = encode_words(self.tokenizer, [words])
+        tokens = ids.tolist()
+        framed, before = self.framed(tokens, truncate), len(self.frame.before)
+        most = len(framed) - len(self.frame)
+        places = [before + place if 0 <= place < most else None for place in starts.tolist()]
+        return LabelItem(framed, None, words, places, self.is_too_long(tokens))
+
+    def classify(self, rows: Sequence[LabelItem | list[int]], threshold: float = THRESHOLD) -> list[Any]:
+        """An `Answer` for every text, or for its ids; if several may fit, those at least as likely as the threshold."""
+        self.check_classes()
+        if not 0 <= threshold <= 1:
+            raise InputError(f"threshold = {threshold} is no probability.\nUse a number from 0 to 1.")
+        items = [row if isinstance(row, LabelItem) else LabelItem(row) for row in rows]
+        answers: dict[int, Answer] = {}
+        for places, inputs in self.label_batches(items):
+            with free_cores(), torch.inference_mode():
+                P = finite(self.probabilities(self.module(inputs).float())).cpu()
+            for row, place in enumerate(places):
+                answers[place] = self.answer(P[row], items[place], threshold)
+        return [answers[place] for place in range(len(items))]
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """The calibrated probabilities of logits (…, classes): of one class, or of each label by itself."""
+        Z = logits / self.temperature
+        return torch.sigmoid(Z) if self.config.labels == "several" else torch.softmax(Z, -1)
+
+    def answer(self, P: Tensor, item: LabelItem, threshold: float = THRESHOLD) -> Answer:
+        """The labels of one text, from the probabilities (classes,), or (n, classes) of its tokens."""
+        unknown = self.unknown_share(item.ids)
+        if self.config.labels == "each-word":
+            return self.tagging(P, item, unknown)
+        shares = dict(zip(self.labels, P.tolist(), strict=True))
+        label = self.labels[int(P.argmax())]
+        if self.config.labels == "one":
+            return Classification(label, shares, unknown)
+        return SeveralLabels(
+            label, shares, unknown, [name for name, share in shares.items() if share >= threshold]
+        )
+
+    def tagging(self, P: Tensor, item: LabelItem, unknown: float | None) -> Tagging:
+        """The label of each word, from the probabilities (n, classes) of the tokens."""
+        best = P.max(-1)
+        numbers, shares = best.indices.tolist(), best.values.tolist()
+        labels = [None if place is None else self.labels[numbers[place]] for place in item.places]
+        sure = [None if place is None else shares[place] for place in item.places]
+        spans = spans_of([label or OUTSIDE for label in labels]) if marks_spans(self.labels) else []
+        return Tagging(item.words, labels, sure, spans, unknown)
 
     def check_classes(self) -> None:
         """Rejects a model that has no classes."""
@@ -145,15 +277,36 @@ class Reader:
                 E[places] = finite(pooled.float()).cpu()
         return E
 
-    def batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor, Tensor | None]]:
+    def batches(
+        self, rows: Sequence[list[int]], batch_tokens: int | None = None
+    ) -> Iterator[tuple[list[int], Tensor, Tensor | None]]:
         """Rows of like length together: which they are, their ids (b, n), and how many are real."""
-        device = next(self.module.parameters()).device
-        order = sorted(range(len(rows)), key=lambda place: -len(rows[place]))
-        while order:
-            size = max(1, BATCH_TOKENS // len(rows[order[0]]))
-            places, order = order[:size], order[size:]
+        for places in by_length(rows, batch_tokens or BATCH_TOKENS):
             tokens, counts = pad([rows[place] for place in places])
-            yield places, tokens.to(device), None if counts is None else counts.to(device)
+            yield places, tokens.to(self.device), None if counts is None else counts.to(self.device)
+
+    def label_batches(
+        self, items: Sequence[LabelItem], batch_tokens: int | None = None
+    ) -> Iterator[tuple[list[int], Inputs]]:
+        """Items of like length together: which they are, and what the model reads."""
+        for places, tokens, counts in self.batches([item.ids for item in items], batch_tokens):
+            types = [items[place].types or [] for place in places]
+            segments = pad(types)[0].to(self.device) if any(types) else None
+            yield places, Inputs(tokens, counts, types=segments)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model computes."""
+        return next(self.module.parameters()).device
+
+
+def by_length(rows: Sequence[list[int]], batch_tokens: int) -> Iterator[list[int]]:
+    """The numbers of rows of like length, the longest first, as many as fit into a batch."""
+    order = sorted(range(len(rows)), key=lambda place: -len(rows[place]))
+    while order:
+        size = max(1, batch_tokens // len(rows[order[0]]))
+        yield order[:size]
+        order = order[size:]
 
 
 def finite(X: Tensor) -> Tensor:

@@ -108,6 +108,10 @@ class Beam:
             self.finish(text, "time")
         self.running = []
 
+    def shift(self, rows: int) -> None:
+        """Moves its rows, which are now behind so many others in the model's state."""
+        self.running = [replace(text, row=text.row + rows) for text in self.running]
+
     def score(self, total: float, length: int) -> float:
         """log P / length^penalty."""
         return total / float(length**self.settings.length_penalty)

@@ -9,7 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import safe_open
+from torch import Tensor
 
 from clearhead.config.model import ModelConfig
 from clearhead.errors import ConfigError, ModelFolderError
@@ -38,9 +40,11 @@ from clearhead.model_folder import (
     read_checksums,
     read_config,
     read_json,
+    read_tensor,
     refuse_changes,
 )
 from clearhead.models.build import empty
+from clearhead.models.int8 import SCALE
 from clearhead.storage import atomic_folder
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 
@@ -124,7 +128,20 @@ def checked_weights(folder: Path, config: ModelConfig) -> dict[str, StoredTensor
     refuse_changes(folder, changed_files(folder, read_checksums(folder)))
     with safe_open(folder / WEIGHTS, framework="pt") as file:
         check_names(folder / WEIGHTS, file, empty(config))
-    return read_safetensors(folder / WEIGHTS)
+    return without_scales(folder / WEIGHTS, read_safetensors(folder / WEIGHTS))
+
+
+def without_scales(path: Path, weights: dict[str, StoredTensor]) -> dict[str, StoredTensor]:
+    """The weights of a file, in float32 where the file has int8 and scales: other programs read no scales."""
+
+    def whole(name: str, stored: StoredTensor) -> StoredTensor:
+        def read() -> Tensor:
+            with safe_open(path, framework="pt") as file:
+                return read_tensor(file, name)
+
+        return StoredTensor(stored.shape, torch.float32, read) if stored.dtype == torch.int8 else stored
+
+    return {name: whole(name, stored) for name, stored in weights.items() if not name.endswith(SCALE)}
 
 
 def load_tokenizer(path: Path) -> Tokenizer | None:

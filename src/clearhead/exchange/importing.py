@@ -13,6 +13,7 @@ from typing import Any
 from clearhead.config.model import ModelConfig
 from clearhead.config.model_base import Head, Pool
 from clearhead.errors import ConfigError, ModelFolderError, first_few
+from clearhead.exchange.families.hf_config import SEVERAL
 from clearhead.exchange.families.infer import complete_config
 from clearhead.exchange.families.registry import FAMILIES, config_from, family_of
 from clearhead.exchange.families.sentence_transformers import read_pooling
@@ -171,11 +172,11 @@ def with_pool(config: ModelConfig, pool: Pool) -> ModelConfig:
 
 
 def check_problem_type(config: Mapping[str, Any], ours: ModelConfig) -> None:
-    """Refuses a classifier that does not assign exactly one class."""
+    """Refuses a classifier that assigns no classes."""
     problem = config.get("problem_type")
-    if ours.head == "classifier" and problem not in (None, "single_label_classification"):
+    if ours.head == "classifier" and problem not in (None, "single_label_classification", SEVERAL):
         raise ConfigError(
-            f"config.json: problem_type = {problem!r} is unsupported; a text has one class.\n"
+            f"config.json: problem_type = {problem!r} is unsupported; a text has classes, not numbers.\n"
             "Import the model without its head: --head none."
         )
 

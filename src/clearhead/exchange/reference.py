@@ -22,16 +22,20 @@ from clearhead.exchange.hub import HUB, download
 from clearhead.exchange.weights.read import read_weights
 from clearhead.models.inputs import Inputs
 
-# The class of `transformers` for a head and a shape.
-CLASSES = {
-    ("language", "decoder"): "AutoModelForCausalLM",
-    ("language", "encoder"): "AutoModelForMaskedLM",
-    ("language", "encoder-decoder"): "AutoModelForSeq2SeqLM",
-    ("classifier", "decoder"): "AutoModelForSequenceClassification",
-    ("classifier", "encoder"): "AutoModelForSequenceClassification",
-    ("none", "decoder"): "AutoModel",
-    ("none", "encoder"): "AutoModel",
-}
+
+def class_for(config: AnyModelConfig) -> str:
+    """The class of `transformers` for a head and a shape."""
+    match config.head, config.shape:
+        case "language", "decoder":
+            return "AutoModelForCausalLM"
+        case "language", "encoder":
+            return "AutoModelForMaskedLM"
+        case "language", _:
+            return "AutoModelForSeq2SeqLM"
+        case "classifier", _:
+            kind = "Token" if config.labels == "each-word" else "Sequence"
+            return f"AutoModelFor{kind}Classification"
+    return "AutoModel"
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ def huggingface_reference(path: Path, config: AnyModelConfig, allow_pickle: bool
         if complete != settings:  # what `transformers` cannot read by itself
             family = str(complete.pop("model_type"))
             more = {"config": package.AutoConfig.for_model(family, **complete)}
-    loader = getattr(package, CLASSES[config.head, config.shape])
+    loader = getattr(package, class_for(config))
     safe = {} if allow_pickle or "gguf_file" in more else {"use_safetensors": True}
     try:
         theirs = loader.from_pretrained(

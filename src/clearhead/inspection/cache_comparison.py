@@ -51,7 +51,7 @@ def compare_cache(
     inspector: Inspector,
     text: str,
     settings: DecodingConfig,
-    ablated: Sequence[str] = (),
+    off: Sequence[str] = (),
     muted: Sequence[str] = (),
 ) -> CacheComparison:
     """Generates from a prompt, or translates a source, both ways; without parts, or with muted heads, where asked to.
@@ -59,9 +59,9 @@ def compare_cache(
     Without its mask a model would change what earlier tokens have read at every step, which no cache can keep: the
     logits of both ways differ, and the token is chosen from those without it.
     """
-    module = inspector.variant(tuple(sorted(set(ablated))))
+    module = inspector.variant(tuple(sorted(set(off))))
     with intervene(module, *(zero(head) for head in dict.fromkeys(muted))):
-        return compare_steps(inspector, module, text, settings, "mask" in ablated)
+        return compare_steps(inspector, module, text, settings, "mask" in off)
 
 
 def compare_steps(

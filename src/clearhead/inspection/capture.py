@@ -15,7 +15,7 @@ interventions nest: the outer one acts first.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -149,7 +149,7 @@ class Watcher:
         self.sums: WeakKeyDictionary[object, dict[str, tuple[Tensor, Tensor]]] = WeakKeyDictionary()
         for one in edits:
             check_edit(one)
-            for name, simple in self.locate(one, list(known)):
+            for name, simple in locate(one, known):
                 self.edits.setdefault(name, []).append(simple)
 
     def watches(self, module: nn.Module, key: str) -> bool:
@@ -201,34 +201,39 @@ class Watcher:
         if name in self.wanted:
             self.trace[name] = X if self.attached else X.detach()
 
-    def locate(self, edit: Edit, known: list[str]) -> list[tuple[str, Edit]]:
-        """The sites where an edit acts, and the edit with its head as an index among those kept."""
-        place, head, unit = edit.place, edit.head, edit.unit
-        if match := re.fullmatch(r"(.+\.(?:self|cross))\.(\d+)", place):
-            place, head = f"{match[1]}.heads", int(match[2])
-        elif match := re.fullmatch(r"(.+\.ffn)\.(\d+)", place):
-            place, unit = f"{match[1]}.hidden", int(match[2])
-        elif re.fullmatch(r".+\.(?:self|cross|ffn)", place):
-            place = f"{place}.out"
-        return [
-            (name, Edit(name, edit.kind, edit.value, self.head_index(name, head), edit.token, unit))
-            for name in resolve(place, known)
-        ]
 
-    def head_index(self, name: str, head: int | None) -> int | None:
-        """A head's index among those that pruning left."""
-        if head is None:
-            return None
-        path, _, key = name.rpartition(".")
-        module = next((module for (module, _), known in self.names.items() if known == name), None)
-        if not isinstance(module, Attention) or key not in HEADED:
-            raise InputError(
-                f"{name} has no heads, so head {head} cannot be changed there.\nName an attention site."
-            )
-        heads = module.size.key_heads if key in ("k", "v") else module.size.heads
-        if head not in heads:
-            raise InputError(f"{path} has no head {head}. Its heads: {', '.join(map(str, heads))}.")
-        return heads.index(head)
+Sites = Mapping[str, tuple[nn.Module, str]]  # by name, the module and its key there
+
+
+def locate(edit: Edit, known: Sites) -> list[tuple[str, Edit]]:
+    """The sites where an edit acts, and the edit with its head as an index among those kept."""
+    place, head, unit = edit.place, edit.head, edit.unit
+    if match := re.fullmatch(r"(.+\.(?:self|cross))\.(\d+)", place):
+        place, head = f"{match[1]}.heads", int(match[2])
+    elif match := re.fullmatch(r"(.+\.ffn)\.(\d+)", place):
+        place, unit = f"{match[1]}.hidden", int(match[2])
+    elif re.fullmatch(r".+\.(?:self|cross|ffn)", place):
+        place = f"{place}.out"
+    return [
+        (name, Edit(name, edit.kind, edit.value, head_index(known, name, head), edit.token, unit))
+        for name in resolve(place, list(known))
+    ]
+
+
+def head_index(known: Sites, name: str, head: int | None) -> int | None:
+    """A head's index among those that pruning left."""
+    if head is None:
+        return None
+    module, key = known[name]
+    if not isinstance(module, Attention) or key not in HEADED:
+        raise InputError(
+            f"{name} has no heads, so head {head} cannot be changed there.\nName an attention site."
+        )
+    heads = module.size.key_heads if key in ("k", "v") else module.size.heads
+    if head not in heads:
+        path = name.rpartition(".")[0]
+        raise InputError(f"{path} has no head {head}. Its heads: {', '.join(map(str, heads))}.")
+    return heads.index(head)
 
 
 def resolve(pattern: str, known: list[str]) -> list[str]:

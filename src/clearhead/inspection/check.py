@@ -4,7 +4,6 @@ A bundle enters; one `Law` after the other leaves. Sums round differently for ot
 logits agree within 1e-4 of the largest, not to the last bit; saved weights agree in every bit.
 """
 
-import math
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor
 
 from clearhead import model_folder
+from clearhead.decoding.steppers.compiled import why_not_compiled
 from clearhead.decoding.steppers.direct import DirectStepper, stepper_of
 from clearhead.decoding.steppers.products import Order
 from clearhead.errors import ModelFolderError
@@ -26,6 +26,7 @@ from clearhead.models.inputs import Inputs
 from clearhead.models.model import Model
 
 TOLERANCE = 1e-4  # times the largest logit, or 1 if that is smaller
+INT8_SHARE = 200  # of the tolerance: activations are rounded too, to 12 bits
 FILES_LAW = "files as written"
 DIRECT_STEPS = 8  # of each order of the weights
 LENGTHS = (48, 31, 7, 1)  # tokens of the rows that are checked, as far as the context allows
@@ -120,10 +121,26 @@ def cached_equals_uncached(probe: Probe) -> Law:
 
     By the model's own step, and by the one that decoding takes: for one row, and for several.
     """
-    gaps, stepper = own_steps(probe, probe.module), stepper_of(probe.module)
+    gaps, stepper = own_steps(probe, probe.module), stepper_of(probe.module, "as they are")
     if isinstance(stepper, DirectStepper):
         gaps += direct_steps(probe, stepper, 1) + direct_steps(probe, stepper, len(LENGTHS))
     return Law("cached = uncached", largest(gaps), probe.limit)
+
+
+def compiled_equals_cached(probe: Probe) -> Law:
+    """The compiled step against one full pass; or why steps are left to PyTorch."""
+    name, limit = "compiled = uncached", probe.limit * (INT8_SHARE if probe.module.is_int8 else 1)
+    stepper = stepper_of(probe.module, "fixed")
+    if not isinstance(stepper, DirectStepper):
+        return Law(
+            name, 0.0, limit, "left to PyTorch: " + (why_not_compiled(probe.module) or "its heads differ")
+        )
+    stepper.prepare()
+    if stepper.compiled is None:
+        return Law(name, 0.0, limit, f"left to PyTorch: {stepper.why_not}")
+    return Law(
+        name, largest([gap for b in (1, len(LENGTHS)) for gap in direct_steps(probe, stepper, b)]), limit
+    )
 
 
 def own_steps(probe: Probe, module: Model) -> list[float]:
@@ -149,8 +166,7 @@ def direct_steps(probe: Probe, stepper: DirectStepper, b: int) -> list[float]:
     gaps, tokens, whole = [], inputs.tokens, probe.module(inputs)
     first = (probe.counts[:b] + 1) // 2
     longest, rows = tokens.shape[1], torch.arange(b)
-    stepper.patience = dict.fromkeys(stepper.patience, math.inf)  # each order stays
-    for order in get_args(Order):
+    for order in get_args(Order) if stepper.compiled is None else ("own",):
         state = stepper.start(b, longest, inputs.source, inputs.source_counts)
         stepper.look_up(order)
         stepper.step(tokens[:, : int(first.max())], state, first)
@@ -229,7 +245,7 @@ def largest(gaps: list[float]) -> float:
 
 
 OF_ALL = (batched_equals_single, captured_equals_fast)
-OF_WRITERS = (cached_equals_uncached, sees_no_future)
+OF_WRITERS = (cached_equals_uncached, compiled_equals_cached, sees_no_future)
 
 
 @torch.no_grad()

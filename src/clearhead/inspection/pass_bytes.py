@@ -21,6 +21,7 @@ MASK_BYTES = 24  # of a query and a key: two distances in int64, and what is tru
 PART_BYTES = 1 << 24  # of the scores, or of the logits, that are computed at once in rows
 PART_COPIES = 6  # of them that exist meanwhile: scores, masked, weights, and what is read off them
 ANSWER_COPIES = 2  # of a head's weights: the tensor, and the bytes that are sent
+FULL = 0.875  # of the limit, up to which blocks are kept: freed memory stays between those that remain
 INSIDE = re.compile(r"(\w+)\.(\d+)\.(?:self|cross|ffn)\.\w+")  # a site inside a block
 
 
@@ -100,7 +101,7 @@ class PassBytes:
     def most(self, limit: int | None) -> int:
         """With as many blocks kept as the limit allows."""
         most = self.recorded + sum(self.blocks.values()) + self.working
-        return most if limit is None else max(self.least, min(limit, most))
+        return most if limit is None else max(self.least, min(int(FULL * limit), most))
 
     def room(self, limit: int | None) -> int:
         """For blocks to keep."""

@@ -3,7 +3,7 @@
     captured = Inspector(bundle).run("he is old", muted=["decoder.0.self.1"])
     captured.trace["decoder.0.self.weights"]  # (1, h, n, m)
 
-Muting a head is the edit `zero` of `inspection.capture`; ablating a part is `without` of `inspection.variants`.
+Muting a head is the edit `zero` of `inspection.capture`; what is switched off is missing in `inspection.variants`.
 The same pass also runs by the fast path, and the largest difference of the two is kept beside the tensors. What a pass
 takes is known before it runs (see `pass_trace`).
 """
@@ -165,17 +165,17 @@ class Inspector:
         target: str | None = None,
         appended: Sequence[int] = (),
         removed: Sequence[int] = (),
-        ablated: Sequence[str] = (),
+        off: Sequence[str] = (),
         muted: Sequence[str] = (),
         reserve: Callable[[int], None] = lambda count: None,
     ) -> Pass:
         """Runs the model twice, captured and fast, on a text; a translator without a target uses its own.
 
-        `appended` are ids after the text, `removed` places of its tokens, `ablated` parts that the model is
+        `appended` are ids after the text, `removed` places of its tokens, `off` what the model is
         run without (see `variants`), `muted` heads such as decoder.0.self.1. `reserve` is told the bytes that the
         pass may take, before it runs.
         """
-        module = self.variant(tuple(sorted(set(ablated))))
+        module = self.variant(tuple(sorted(set(off))))
         edits = tuple(zero(head) for head in dict.fromkeys(muted))
         own = self.translate(text) if self.translates and target is None else None
         tokens = self.tokens(text, own if target is None else target, appended, removed)

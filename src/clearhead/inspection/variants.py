@@ -11,6 +11,7 @@ The new model shares the weights of the old one, which is left as it is: both ma
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -97,3 +98,4 @@ def compare_inputs(block: Block, config: ModelConfig) -> None:
     attention.W_q, attention.W_k = Repeated(attention.h), Repeated(attention.g)
     attention.norm_q, attention.norm_k = nn.Identity(), nn.Identity()
     attention.similarity = kind(attention.h, attention.size.d, config.scale)
+    attention.size = replace(attention.size, d_k=attention.size.d)  # what a cache keeps is as wide as x

@@ -64,7 +64,7 @@ def pool(X: Tensor, counts: Tensor | None, kind: str) -> Tensor:
 
 
 class ClassifierHead(nn.Module):
-    """Logits over the classes, from one vector for the whole sequence."""
+    """Logits over the classes, from one vector for the whole sequence, or from that of each token."""
 
     sites = ("pooled",)
 
@@ -73,16 +73,25 @@ class ClassifierHead(nn.Module):
         assert config.classes is not None
         d = config.width_top
         self.pool, self.activation = config.pool, POOL_DENSE[config.pool_dense]
+        self.is_pooled = config.labels != "each-word"
         self.dense = None if self.activation is None else nn.Linear(d, d)
         self.dropout = Dropout(config.dropout)
         self.out = nn.Linear(d, config.classes, bias=config.class_bias)
 
     def forward(self, X: Tensor, counts: Tensor | None = None) -> Tensor:
-        """(b, n, d) -> (b, classes)."""
-        P = pool(X, counts, self.pool)
+        """(b, n, d) -> (b, classes), or (b, n, classes) if each word has a label."""
+        P = pool(X, counts, self.pool) if self.is_pooled else X
         if self.dense is not None and self.activation is not None:
             P = self.activation(self.dense(P))
         return self.out(self.dropout(site(self, "pooled", P)))
+
+
+def choices(logits: Tensor, wanted: Tensor) -> Tensor:
+    """The logits with a row for each thing that is wanted.
+
+    Where several labels may fit, each is a choice of two by the logits 0 and z: P(it fits) = 1 / (1 + e^−z).
+    """
+    return torch.stack([torch.zeros_like(logits), logits], -1) if wanted.shape == logits.shape else logits
 
 
 class NoHead(nn.Module):

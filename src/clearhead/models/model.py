@@ -39,6 +39,7 @@ class Model(nn.Module):
 
     sites = ("logits",)
     takes: tuple[str, ...] = ()
+    is_int8 = False  # whether its weights were rounded to int8
     translates = False  # reads a source and writes a target
 
     def __init__(self, config: AnyModelConfig) -> None:
@@ -56,7 +57,7 @@ class Model(nn.Module):
         def __call__(self, inputs: Inputs) -> Tensor: ...
 
     def forward(self, inputs: Inputs) -> Tensor:
-        """Logits: (b, n, vocabulary), or (b, classes) of a classifier."""
+        """Logits: (b, n, vocabulary), or of a classifier (b, classes), or (b, n, classes) if each word has a label."""
         return site(self, "logits", self.head(self.vectors(inputs), inputs.counts))
 
     def vectors(self, inputs: Inputs) -> Tensor:

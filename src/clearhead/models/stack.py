@@ -35,12 +35,14 @@ class Stack(nn.Module):
         super().__init__()
         self.causal, self.scale = name == "decoder", config.embedding_scale
         self.tokens = tokens
-        self.dropout = Dropout(config.dropout)
+        self.dropout, self.token_dropout = Dropout(config.dropout), Dropout(config.token_dropout)
 
     def look_up(self, tokens: Tensor) -> Tensor:
         """E t_i, times the scale; vectors in the place of ids are scaled too: (b, n, d)."""
         E = self.tokens
         X = tokens.to(E.weight.dtype) if tokens.is_floating_point() else E(tokens)
+        if self.training and self.token_dropout.p:  # all numbers of a token together
+            X = X * self.token_dropout(torch.ones_like(X[..., :1]))
         return site(self, "embeddings.tokens", X * self.scale if self.scale != 1 else X)
 
     def embed(self, tokens: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ What enters is JSON and packets of float32 numbers from `serving.explorer`; what
     views/                  one module per view
     derivation.js           where the selected number comes from, one function per kind in derivations/
     parts/                  what views share: elements, panels, matrices, controls, colours, Python to copy
+    lessons.js              the panel of lessons; lessons/ has their files
     save_page.js            the page as one file that opens without a server
 """
 

@@ -26,6 +26,7 @@ export function headAt(name = headName()) {
 	return { one, place: one.heads.indexOf(Number(name.slice(cut + 1))), name };
 }
 export const likeliest = (some = app.pass.prediction) => some.reduce((a, b) => (b.p > a.p ? b : a));
+export const mainStack = () => (app.model.shape === "decoder" ? "decoder" : "encoder"); // which reads the text
 export const topStack = () => (app.model.shape === "encoder" ? "encoder" : "decoder");
 export const tokens = (stack) => app.pass.tokens[stack];
 // A token by its spelling, with its place where others are spelled alike.
@@ -181,7 +182,11 @@ export async function generatedPass(step) {
 }
 
 // Two words of the text, exchanged; null if none are chosen.
-export const wordsOf = (text) => [...text.matchAll(/[\p{L}\p{N}]+/gu)];
+// What a swap exchanges: words, or the letters of a text that is one word, such as DNA.
+export function wordsOf(text) {
+	const words = [...text.matchAll(/[\p{L}\p{N}]+/gu)];
+	return words.length > 1 ? words : [...text.matchAll(/[\p{L}\p{N}]/gu)];
+}
 export function swappedText() {
 	const { text } = app.pass.question, words = wordsOf(text), [a, b] = list("swap").map(Number).sort((x, y) => x - y);
 	if (!words[a] || !words[b] || a === b) return null;
@@ -195,9 +200,22 @@ export function swapPass(number) {
 	return post("api/passes", { text, ...(off.length ? { off } : {}) });
 }
 
-// Other passes that a number may come from: without what-ifs, of a generation step, without a word, with words swapped.
+// What is asked about the answer after a token: a chosen one, or none, which is the likeliest.
+export function answer(position, chosen = null) {
+	const [at, id, against] = state().goal.split(":"), own = chosen || (at === String(position) ? { id, against } : {});
+	return { position, ...(Number.isInteger(parseInt(own.id)) ? { id: own.id } : {}), ...(Number.isInteger(parseInt(own.against)) ? { against: own.against } : {}) };
+}
+export const goalOf = ({ position, id, against }) => `${position}:${id}:${against ?? ""}`;
+// The pass over the text that is compared with this one; a translator's target stays the same.
+const otherPass = () => {
+	const { text: _, target, ...asked } = app.pass.question;
+	return post("api/passes", { ...asked, text: state().other, ...(app.pass.question.target === null && app.pass.own_target === null ? {} : { target: target ?? app.pass.own_target }) });
+};
+
+// Other passes that a number may come from: another text, without what-ifs, of a generation step, without a word, with words swapped.
 export async function passOf(which) {
 	if (!which || which === "base") return which ? app.base : app.pass;
+	if (which === "other") return otherPass();
 	const number = Number(which.slice(4));
 	if (which.startsWith("swap")) return swapPass(number);
 	if (which.startsWith("word")) {

@@ -5,13 +5,14 @@ import { formula, h, note, num } from "./parts/dom.js";
 import { ServiceError } from "./api.js";
 import { select, state } from "./state.js";
 import * as attention from "./derivations/attention.js";
+import * as attribution from "./derivations/attribution.js";
 import * as choice from "./derivations/choice.js";
 import * as costs from "./derivations/costs.js";
 import * as heads from "./derivations/heads.js";
 import * as stream from "./derivations/stream.js";
 import { equals } from "./derivations/terms.js";
 
-const KINDS = { ...attention, ...choice, ...costs, ...heads, ...stream };
+const KINDS = { ...attention, ...attribution, ...choice, ...costs, ...heads, ...stream };
 
 // A link may name a number that this pass does not have.
 async function find(cell) {

@@ -7,6 +7,7 @@ import { address, list, select, state } from "./state.js";
 import { app, isWhatIf, likeliest, toggle, topStack } from "./app.js";
 import { savePage } from "./save_page.js";
 import { help } from "./keys.js";
+import { toggleList } from "./lessons.js";
 import { KEYS, VIEWS } from "./views.js";
 
 const SIZES = [1, 1.25, 1.5];
@@ -110,6 +111,7 @@ export function drawTop(redrawn, fail) {
 		h("output", { id: "said", "aria-label": "The model's output" }),
 		h(
 			"div", { class: "tools", role: "group", "aria-label": "Page" },
+			isSaved ? null : tool("Lessons", "Lessons", "The lecture, step by step, on this model (L)", toggleList, "lessons"),
 			isSaved ? null : tool("Save", "Save page", "The whole page as one file that opens without a server", saves(fail), "save"),
 			tool("?", "Keys", "The keys of this page", help), tool("◐", "Light or dark", "Light or dark (D)", darken),
 			tool("A+", "Text size", "Larger text, for a projector (+)", enlarge),
@@ -126,6 +128,7 @@ export function drawTexts() {
 	}
 	const { prediction, tokens } = app.pass, classifies = app.model.head === "classifier";
 	if (!prediction.length) { find("said").replaceChildren("vectors, no prediction"); return; }
+	if (classifies && app.model.config.labels !== "one") { find("said").replaceChildren("labels: see Classifier"); return; }
 	const best = likeliest(), end = classifies ? 0 : tokens[topStack()].length - 1;
 	const isMasked = app.model.shape === "encoder" && !classifies;
 	find("said").replaceChildren(
@@ -151,8 +154,7 @@ export function drawViews() {
 			view.title, why ? h("span", { class: "sr" }, `, not for this model: ${why}`) : null,
 		);
 	}));
-	const now = document.querySelector("#views [aria-current]"), row = find("views");
-	row.scrollLeft = Math.max(0, now.offsetLeft + now.offsetWidth - row.clientWidth);
+	document.querySelector("#views [aria-current]").scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
 }
 
 // Words that the vocabulary lacks, and how to write them so that the model knows them.

@@ -5,6 +5,7 @@ import { closeMenus } from "./parts/panel.js";
 import { darken, enlarge } from "./frame.js";
 import { headName, isWhatIf, toggle } from "./app.js";
 import { select } from "./state.js";
+import { toggleList, turn } from "./lessons.js";
 import { KEYS, VIEWS } from "./views.js";
 
 const press = (...keys) => keys.map((key) => document.querySelector(`main [data-key="${key}"]:not(:disabled)`)).find(Boolean)?.click();
@@ -14,6 +15,9 @@ const ACTIONS = {
 	" ": ["Space", "play the generation, or pause it", () => press("play")],
 	m: ["M", "mute the chosen head, or unmute it", () => toggle("mute", headName())],
 	r: ["R", "restore the original model", () => { if (isWhatIf()) select({ off: "", mute: "" }); }],
+	l: ["L", "the list of lessons", () => toggleList()],
+	n: ["N", "next step of the lesson", () => turn(1)],
+	p: ["P", "step before", () => turn(-1)],
 	"/": ["/", "edit the text", () => document.querySelector('[data-key="field text"]')?.focus()],
 	"+": ["+", "larger text, then normal again", () => enlarge()],
 	d: ["D", "light or dark", () => darken()],

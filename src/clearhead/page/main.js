@@ -9,6 +9,7 @@ import { again, app, ask, opening, readPairs } from "./app.js";
 import { derivation } from "./derivation.js";
 import * as frame from "./frame.js";
 import { listen } from "./keys.js";
+import { drawLesson, openLink } from "./lessons.js";
 import { VIEWS } from "./views.js";
 import { hasStates } from "./views/states.js";
 
@@ -57,7 +58,7 @@ function swap(element, nodes, isNew) {
 
 // The derivation beside the view; a view that fills the page makes room for it.
 function beside(view, side, isNew) {
-	find("desk").classList.toggle("alone", Boolean((view.alone || isLarge()) && !side));
+	find("desk").classList.toggle("alone", Boolean((view.alone || isLarge() || state().lesson) && !side));
 	find("desk").classList.toggle("derives", Boolean(side));
 	const welcome = hasStates(app.model) ? WELCOME_TO_STATES : WELCOME;
 	swap(find("side"), [side || h("section", { class: "panel empty" }, h("p", {}, welcome), note("Press ? for keys."))], isNew);
@@ -103,6 +104,8 @@ async function draw(changed) {
 		if (side && pending.has("cell")) announce(`Derivation: ${find("side").querySelector("h2").textContent}`);
 		if (pending.has("view")) announce(`View: ${view.title}`);
 		pending.clear();
+		await drawLesson();
+		if (mine !== ticket) return;
 		document.title = `${view.title} · ${app.model.name} · clearhead`;
 		done();
 	} catch (error) {
@@ -128,6 +131,7 @@ async function start() {
 	let waiting = null;
 	addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(() => fitAll(document.body), 100); });
 	subscribe((changed) => { frame.fillTexts(changed); draw(changed); });
+	await openLink().catch(fail);
 	draw(["view"]);
 }
 start();

@@ -41,7 +41,7 @@ const script = (type, id, content) => `<script type="${type}"${id ? ` id="${id}"
 
 // What every view shows of this pass, and all tensors and weights where they are few; says whether all of it is inside.
 async function fetchAll() {
-	for (const view of Object.values(VIEWS)) if (!view.missing?.()) await view.draw();
+	for (const view of Object.values(VIEWS)) if (!view.missing?.()) { await view.draw(); await view.done?.(); }
 	if (app.pass.bytes + 4 * app.model.weights > MOST) return false;
 	const names = Object.keys(app.pass.sites), places = [...new Set(names.map((name) => name.match(/^(.+\.(?:self|cross|ffn))\./)?.[1]))];
 	const inputs = places.filter(Boolean).map((place) => `${place}.x`);
@@ -62,6 +62,7 @@ async function fetchPositions() {
 			await reading("neighbours", { stack, id });
 			if (stack !== topStack() || app.model.head === "none") continue;
 			await Promise.all([reading("lens", { position }), reading("prediction", { position })]);
+			if (!VIEWS.attribution.missing()) await reading("attribution", { position });
 			if (app.model.head === "language") await choice(position);
 		}
 	}

@@ -1,12 +1,12 @@
 // The selection, which lives in the address bar; views subscribe.
 
-const DEFAULTS = {
+export const DEFAULTS = {
 	view: "attention", text: null, target: null, more: "", at: "", head: "", q: "", k: "", stage: "softmax", cell: "",
 	off: "", mute: "", scope: "head", mass: "90", step: "", sort: "place", stack: "", site: "", swap: "", temperature: "",
-	top_k: "", top_p: "", seed: "1", tokens: "12",
+	top_k: "", top_p: "", seed: "1", tokens: "12", goal: "", method: "", other: null, parts: "sublayers", lesson: "",
 };
-const STEPS = ["view", "cell", "stage"]; // changes that Back undoes, one by one
-const TYPED = ["text", "target"]; // and these, as one
+const STEPS = ["view", "cell", "stage", "lesson"]; // changes that Back undoes, one by one
+const TYPED = ["text", "target", "other"]; // and these, as one
 const listeners = new Set();
 let values = read(), isTyping = false;
 

@@ -11,6 +11,8 @@ import * as next from "./views/next.js";
 import * as generation from "./views/generation.js";
 import * as translation from "./views/translation.js";
 import * as classifier from "./views/classifier.js";
+import * as attribution from "./views/attribution.js";
+import * as contrast from "./views/contrast.js";
 
-export const VIEWS = { text, map, embeddings, attention, heads, links, residual, next, generation, translation, classifier };
-export const KEYS = "1234567890-"; // of the views, in order
+export const VIEWS = { text, map, embeddings, attention, heads, links, residual, next, generation, translation, classifier, attribution, contrast };
+export const KEYS = "1234567890-[]"; // of the views, in order

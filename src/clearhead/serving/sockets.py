@@ -8,13 +8,18 @@ handle. Those over the limit are closed at once, and those that send no request 
 import os
 import socket
 from asyncio import BaseTransport, Transport
+from contextlib import suppress
 from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-MOST_CONNECTIONS = 256
+MOST_CONNECTIONS = 1024
+BUSY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 27\r\n\r\n"
+    b"too many open connections.\n"
+)
 IDLE_SECONDS = 10.0
 LAST_SECONDS = 2
 OTHER_FILES = 24  # handles for the files of the page, and what libraries open
@@ -30,8 +35,12 @@ class BoundedListener(socket.socket):
     def accept(self) -> tuple[socket.socket, Any]:
         """The next connection; none if there are too many open ones."""
         connection, address = super().accept()
-        self._open = [one for one in self._open if one.fileno() >= 0]
         if len(self._open) >= self.most:
+            self._open = [one for one in self._open if one.fileno() >= 0]
+        if len(self._open) >= self.most:
+            with suppress(OSError):  # nobody waits for it to be taken
+                connection.settimeout(0)
+                connection.send(BUSY)
             connection.close()
             raise ConnectionAbortedError("too many open connections")
         self._open.append(connection)

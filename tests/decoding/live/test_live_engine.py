@@ -250,11 +250,11 @@ def test_known_beginnings_are_forgotten_over_the_limit() -> None:
     bundle = language_model()
     kept = Prefixes(CHUNK)
     run(engine_of(bundle, prefixes=kept), [request([1, *range(10, 30)])])
-    small = Prefixes(CHUNK, most_bytes=2 * kept.bytes)
+    small = Prefixes(CHUNK, most_bytes=2 * kept.used_bytes)
     for start in range(10, 100, 10):
         run(engine_of(bundle, prefixes=small), [request([1, *range(start, start + 20)])])
-        assert small.bytes <= small.most_bytes
-    assert len(small) == 2
+        assert small.used_bytes <= small.most_bytes
+    assert len(small) == 2 * len(kept)
 
 
 @pytest.mark.parametrize("changes", [{"window": 5}, {"convolution": 3}])

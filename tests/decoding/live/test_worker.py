@@ -36,7 +36,9 @@ def asked(worker: Worker, token: int, max_tokens: int = 6) -> tuple[Request, thr
             done.set()
 
     text.pass_on = pass_on
-    worker.call(lambda: worker.engines[0].add(text))
+    engine = worker.engines[0]
+    assert isinstance(engine, LiveEngine)
+    worker.call(lambda: engine.add(text))
     return text, done
 
 

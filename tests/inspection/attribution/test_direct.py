@@ -11,6 +11,7 @@ from clearhead.inspection.attribution.direct import direct_logit_attribution
 from clearhead.inspection.attribution.goals import Logit
 from clearhead.inspection.capture import intervene, zero
 from clearhead.inspection.passes import Inspector
+from clearhead.inspection.readings.predictions import predictions
 from clearhead.inspection.readings.stream import logit_lens
 from clearhead.model_folder import Bundle
 from clearhead.models.heads import LanguageHead
@@ -92,7 +93,11 @@ def test_what_cannot_be_explained_is_rejected() -> None:
             direct_logit_attribution(CASES[name].model(), inputs, goal)
 
 
-@pytest.mark.parametrize("make", [language_model, translator, classifier])
+def tagger(kind: str) -> Bundle:
+    return classifier(kind, labels="each-word")
+
+
+@pytest.mark.parametrize("make", [language_model, translator, classifier, tagger])
 def test_the_lens_is_the_head_on_what_plain_hooks_see(make: Callable[[str], Bundle]) -> None:
     captured = Inspector(make("word")).run("the cat sat on the green table")
     module: Any = captured.module
@@ -108,3 +113,10 @@ def test_the_lens_is_the_head_on_what_plain_hooks_see(make: Callable[[str], Bund
         P = (Z[0] if Z.ndim == 2 else Z[0, 2]).softmax(-1)
         for one in reading.top:
             assert one.p == pytest.approx(float(P[one.id]), abs=1e-5)
+
+
+def test_labels_that_may_all_fit_have_a_probability_each_and_no_lens() -> None:
+    captured = Inspector(classifier("word", labels="several")).run("the cat sat")
+    P = torch.sigmoid(captured.trace["logits"][0])
+    assert [one.p for one in predictions(captured)] == pytest.approx(P.tolist(), abs=1e-6)
+    assert logit_lens(captured, 1) == []

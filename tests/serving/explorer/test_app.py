@@ -19,6 +19,7 @@ from clearhead.inspection.variants import without
 from clearhead.model_folder import Calibration
 from clearhead.models.inputs import Inputs
 from clearhead.page import page_files
+from clearhead.page.lessons.files import FOLDER
 from clearhead.serving.explorer.requests import MOST_CHARACTERS
 from tests.decoding.tiny import assert_same_or_tied, classifier
 from tests.narrow import transformer
@@ -166,10 +167,15 @@ def test_statistics_of_heads(writes: Asker) -> None:
     )
     n = len(A)
     assert row["entropy"] == pytest.approx(float(-(A * A.clamp(min=1e-300).log()).sum(-1).mean()))
-    assert row["first"] == pytest.approx(float(A[:, 0].mean()))
+    assert row["first"] == pytest.approx(float(A[1:, 0].mean()))  # the first query sees nothing else
     assert row["previous"] == pytest.approx(sum(float(A[i, i - 1]) for i in range(1, n)) / (n - 1))
     far = sum(float(A[i, j]) * abs(i - j) for i in range(n) for j in range(n)) / n
     assert row["distance"] == pytest.approx(far)
+    assert row["itself"] == pytest.approx(float(A.diagonal().mean()))
+    ids = writes.model.reader.ids(TEXT)
+    twins = [(i, [j for j in range(i) if ids[j] == ids[i]]) for i in range(n)]
+    same = [float(A[i, others].sum()) for i, others in twins if others]
+    assert row["same"] == pytest.approx(sum(same) / len(same))
 
 
 def test_thumbnails_are_the_weights_while_they_are_small(asker: Asker) -> None:
@@ -463,7 +469,15 @@ def test_requests_that_are_refused(writes: Asker) -> None:
 def test_the_page_is_light_and_names_no_other_host(writes: Asker) -> None:
     files = page_files()
     assert {"index.html", "style.css", "main.js", "views/heads.js"} <= files.keys()
-    assert sum(len(gzip.compress(path.read_bytes(), 9, mtime=0)) for path in files.values()) < 100_000
+    sizes = {name: len(gzip.compress(path.read_bytes(), 9, mtime=0)) for name, path in files.items()}
+    assert sum(size for name, size in sizes.items() if name != "lessons.js") < 115_000  # the views
+    # A browser receives the lessons in one language.
+    texts = {path.parent.name: b"" for path in FOLDER.rglob("*.toml")}
+    for path in sorted(FOLDER.rglob("*.toml")):
+        texts[path.parent.name] += path.read_bytes()
+    assert (
+        sum(sizes.values()) + max(len(gzip.compress(text, 9, mtime=0)) for text in texts.values()) < 150_000
+    )
     for where in files:
         answer = writes.client.get("/" if where == "index.html" else f"/page/{where}")
         assert answer.status_code == 200

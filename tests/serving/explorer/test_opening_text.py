@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 import torch
 
-from clearhead.api import Model
+from clearhead.api import Model, load
 from clearhead.config.model import ModelConfig
 from clearhead.config.tokenizer import TokenizerConfig
 from clearhead.corpora import CORPORA
+from clearhead.corpora.lecture import FEELINGS, SIZES
 from clearhead.examples import Labelled
 from clearhead.model_folder import Bundle
 from clearhead.models.build import build
@@ -67,3 +68,14 @@ def test_a_language_model_opens_with_what_it_finds_likely(texts: list[str], star
 def test_a_text_longer_than_the_context_is_not_chosen() -> None:
     model = model_of(ENGLISH, "byte", "decoder", decoder_blocks=1, context=26)
     assert len(model.reader.ids(opening_text(model))) <= 26
+
+
+def test_the_shipped_models_know_every_word_that_they_open_with() -> None:
+    translator, writer = load("builtin:translator"), load("builtin:language-model")
+    for model in (translator, writer):
+        assert model.reader.tokenizer.counts_unknown(model.reader.tokenizer.encode(opening_text(model))) == 0
+    assert translator.translate(opening_text(translator)) == (
+        "El pollo no cruzó la carretera porque estaba demasiado cansado."
+    )
+    reasons = {english for *_, english in (*FEELINGS, *SIZES)}
+    assert writer.generate(opening_text(writer), max_tokens=1, temperature=0).text in reasons

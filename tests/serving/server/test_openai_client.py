@@ -4,10 +4,14 @@ from typing import Any
 
 import openai
 import pytest
+from openai.types.chat import completion_create_params as chat_params
+from openai.types.completion_create_params import CompletionCreateParamsNonStreaming
+from openai.types.embedding_create_params import EmbeddingCreateParams
 from starlette.testclient import TestClient
 
 from clearhead.serving.server.access import Keys
 from clearhead.serving.server.app import server_app
+from clearhead.serving.server.schemas import ChatBody, CompletionBody, EmbeddingBody
 from clearhead.serving.server.service import Service
 from tests.serving.server.conftest import KEY
 
@@ -63,3 +67,28 @@ def test_errors_are_those_that_the_client_knows(official: openai.OpenAI) -> None
     assert error.value.param == "best_of"
     with pytest.raises(openai.AuthenticationError, match="needs a key"):
         official.with_options(api_key="wrong").models.list()
+
+
+PARAMETERS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "/v1/completions": (CompletionCreateParamsNonStreaming, CompletionBody, {"prompt": "x"}),
+    "/v1/chat/completions": (
+        chat_params.CompletionCreateParamsNonStreaming,
+        ChatBody,
+        {"messages": [{"role": "user", "content": "x"}]},
+    ),
+    "/v1/embeddings": (EmbeddingCreateParams, EmbeddingBody, {"input": "x"}),
+}
+
+
+@pytest.mark.parametrize("path", PARAMETERS)
+def test_every_parameter_of_the_client_is_known_or_refused_by_its_name(client: TestClient, path: str) -> None:
+    """Those that are known are tested for their effect; of the others none is ignored."""
+    documented, body, given = PARAMETERS[path]
+    known = {field.alias or name for name, field in body.model_fields.items()}
+    unknown = set(documented.__annotations__) - known
+    assert {"user"} <= unknown
+    for name in unknown:
+        answer = client.post(path, json={"model": "talks", **given, name: "something"})
+        assert answer.status_code == 400, name
+        assert answer.json()["error"]["param"] == name
+        assert f"'{name}' is not supported" in answer.json()["error"]["message"]

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from clearhead.api import Model
 from clearhead.config.serving import ServingConfig
 from clearhead.errors import ConfigError
-from clearhead.serving.server import access
+from clearhead.serving.server import access, process
 from clearhead.serving.server import service as services
 from clearhead.serving.server.access import OPEN_PATHS, Keys
 from clearhead.serving.server.app import OPERATIONS, server_app
@@ -294,3 +294,30 @@ def test_a_fault_is_named_and_not_described(
     assert answer.status_code == 500
     assert answer.json()["error"]["message"] == "The server failed: RuntimeError."
     assert "secret" in caplog.text
+
+
+@pytest.mark.parametrize("how", ["hangs", "is dead"])
+def test_a_process_without_its_decode_thread_ends(
+    small: Service, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """And not one that was paused as a whole, in which the watching thread stood still too."""
+    ended: list[int] = []
+
+    def end(code: int) -> None:
+        ended.append(code)
+        small.is_stopped.set()
+
+    monkeypatch.setattr("os._exit", end)
+    monkeypatch.setattr(process, "LOOK_SECONDS", 0.01)
+    watching = threading.Thread(target=process.watch, args=[small])
+    monkeypatch.setattr(process, "GIVEN_UP_AFTER", 300)  # idle, it beats twice per second
+    watching.start()
+    time.sleep(0.7)
+    assert ended == []
+    free = hang(small) if how == "hangs" else None
+    if free is None:
+        small.worker.stop()
+    watching.join(60)
+    assert ended == [1]
+    if free is not None:
+        free.set()

@@ -209,7 +209,7 @@ def test_models_say_what_they_are_for(client: TestClient) -> None:
         (COMPLETIONS, {"prompt": "x", "n": 10**9}, "n", "less than or equal to 16"),
         (COMPLETIONS, {"prompt": "x", "n": "2"}, "n", "valid integer"),
         (COMPLETIONS, {"prompt": "x", "n": True}, "n", "valid integer"),
-        (COMPLETIONS, {"prompt": ["x"] * 60, "n": 2}, "n", "more than 64 texts"),
+        (COMPLETIONS, {"prompt": ["x"] * 60, "n": 2}, "n", "asks for 120 texts; the limit is 64"),
         (COMPLETIONS, {"prompt": ["x"] * 100_000}, "prompt", "at most 64"),
         (COMPLETIONS, {"prompt": "x", "stop": ["x"] * 100_000}, "stop", "at most 16"),
         (COMPLETIONS, {"prompt": "x", "stop": ""}, "stop", "at least 1"),

@@ -223,8 +223,11 @@ def test_a_wrong_name_of_a_corpus_or_option(source: str, options: Any, error: An
 
 @pytest.mark.parametrize("name", sorted(builtin.CORPORA))
 def test_every_built_in_corpus_can_be_read(name: str) -> None:
-    kind = builtin.CORPORA[name].kind
-    data = DataConfig(train=f"builtin:{name}", count=20)
+    corpus = builtin.CORPORA[name]
+    kind = corpus.kind
+    data = DataConfig(
+        train=f"builtin:{name}", count=20, labels=corpus.labels, texts=2 if corpus.texts == 2 else 1
+    )
     for split in ("train", "validation", "test"):
         reader = read_split(data, kind, split)
         assert reader is not None

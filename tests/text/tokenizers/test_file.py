@@ -77,7 +77,7 @@ def test_their_offsets_slice_the_text(style: str, text: str) -> None:
 )
 def test_roles_are_found_in_files_of_other_projects(style: str, roles: dict[str, str]) -> None:
     tokenizer = KNOWN[style]
-    others = ("separator", "framing")
+    others = ("separator", "framing", "between")
     found = {role: token for role, token in vars(tokenizer.specials).items() if role not in others}
     assert {role: tokenizer.spelling(token) for role, token in found.items() if token is not None} == roles
 

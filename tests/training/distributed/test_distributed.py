@@ -402,7 +402,7 @@ def test_machines_may_have_different_numbers_of_processes_and_wait_for_days(tmp_
     assert sorted(output.splitlines()) == [f"through {number} {TIMEOUT.days}" for number in range(5)]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_an_error_is_told_once(recipe: Path, tmp_path: Path) -> None:
     command = [*CLEARHEAD, "train", str(recipe), "--out", str(tmp_path / "run")]
     done = torchrun([*command, "--training.compile", "on", "--training.parallel", "fsdp"])

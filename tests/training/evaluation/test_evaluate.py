@@ -2,8 +2,6 @@
 
 import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,6 @@ import torch.nn.functional as F
 
 from clearhead import model_folder
 from clearhead.cli.evaluate import first
-from clearhead.cli.main import main
 from clearhead.config.decoding import DecodingConfig
 from clearhead.config.model import ModelConfig
 from clearhead.config.tokenizer import TokenizerConfig
@@ -24,6 +21,7 @@ from clearhead.models.inputs import Inputs
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 from clearhead.training.evaluation import evaluate
 from clearhead.training.evaluation.evaluate import Evaluation
+from tests.commands import runner
 
 TOKENIZER = Tokenizer.train([], TokenizerConfig(kind="byte"))
 SMALL = {
@@ -139,29 +137,23 @@ def test_options_that_cannot_be_used_are_refused(
     model_folder.save(tmp_path / "model", bundle(shape="encoder-decoder"))
     (tmp_path / "a.tsv").write_text("hola\thello\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["clearhead", "evaluate", "model", *options])
-    with pytest.raises(SystemExit) as stop:
-        main()
-    shown = capsys.readouterr()
-    assert (stop.value.code, shown.out) == (1, "")
-    assert message in shown.err
+    code, out, err = runner(capsys)("evaluate", "model", *options)
+    assert (code, out) == (1, "")
+    assert message in err
 
 
-def test_the_command_gives_one_object_with_the_keys_of_design(tmp_path: Path) -> None:
+def test_the_command_gives_one_object_with_the_keys_of_design(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     model_folder.save(tmp_path / "model", bundle(shape="encoder-decoder"))
     (tmp_path / "pairs.tsv").write_text("hola\thello\ndos\ttwo\n", encoding="utf-8")
-    command = "from clearhead.cli.main import main; main()"
-    arguments = ["evaluate", "model", "--data", "pairs.tsv", "--json", "--beam", "2", "--max_tokens", "4"]
-    done = subprocess.run(
-        [sys.executable, "-c", command, *arguments], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    keys = {"loss", "perplexity", "bleu", "chrf", "exact_match"}
-    assert keys <= json.loads(done.stdout).keys()
-    lost = subprocess.run(
-        [sys.executable, "-c", command, "evaluate", "model"], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert lost.returncode == 1
-    assert "Give --data FILE or --recipe RECIPE" in lost.stderr
+    run, model = runner(capsys, "evaluate"), tmp_path / "model"
+    code, out, err = run(model, "--data", tmp_path / "pairs.tsv", "--json", "--beam", 2, "--max_tokens", 4)
+    assert code == 0, err
+    assert {"loss", "perplexity", "bleu", "chrf", "exact_match"} <= json.loads(out).keys()
+    code, out, err = run(model)
+    assert (code, out) == (1, "")
+    assert "Give --data FILE or --recipe RECIPE" in err
 
 
 def test_a_limit_counts_documents_and_not_their_pieces() -> None:

@@ -7,7 +7,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from clearhead.errors import InputError
-from clearhead.training.evaluation.scores import TOKENIZATIONS, ClassScores, TextScores
+from clearhead.training.evaluation.scores import TOKENIZATIONS, TextScores
 
 WORDS = ["a", "cat", "sat", "on", "the", "mat", "today", "and", "slept"]
 words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=9).map(" ".join)
@@ -47,16 +47,3 @@ def test_every_way_to_cut_words_works_and_others_are_refused() -> None:
         match=r"'intel' is not a tokenization of sacreBLEU that works here. Did you mean intl\? Known: 13a",
     ):
         TextScores("intel")
-
-
-def test_classes_by_hand() -> None:
-    scores = ClassScores(["good", "bad", "never"])
-    scores.add(["good", "good", "bad"], ["good", "bad", "bad"])
-    result = scores.result()
-    assert result["accuracy"] == pytest.approx(2 / 3)
-    # good: 1 hit, 2 given, 1 true; bad: 1 hit, 1 given, 2 true; never neither occurs nor is given.
-    assert result["macro_f1"] == pytest.approx((2 / 3 + 2 / 3) / 2)
-    assert result["confusion"] == [[1, 0, 0], [1, 1, 0], [0, 0, 0]]
-    assert result["unmeasured"] == ["never"]
-    scores.add(["bad"], ["never"])
-    assert "unmeasured" not in scores.result()

@@ -167,6 +167,14 @@ def test_one_label_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
         recipe_for("classify", [labelled_file(tmp_path, {"a": 20})])
 
 
+def test_equal_texts_are_an_error(tmp_path: Path) -> None:
+    """If all texts are the same, no label follows from them."""
+    place = tmp_path / "equal.csv"
+    place.write_text("text,label\n" + "".join(f"the same,{'ab'[k % 2]}\n" for k in range(20)))
+    with pytest.raises(DataError, match=r"All 20 texts are equal: nothing can be learned.*'the same'"):
+        recipe_for("classify", [str(place)])
+
+
 def test_labels_that_are_texts_are_an_error(tmp_path: Path) -> None:
     labels = {f"words {k}": 1 for k in range(60)}
     with pytest.raises(DataError, match=r"60 different labels for 60 examples.*they look like texts"):

@@ -371,7 +371,7 @@ def test_a_busy_machine_is_said(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(load, "usable_cores", lambda: {0, 1})
-    monkeypatch.setattr(load.LoadMeter, "others", lambda meter: others)
+    monkeypatch.setattr(load.LoadMeter, "others", lambda meter, nice=True: others)
     plan_of("classify", tmp_path, steps=None, minutes=1.0)
     assert ("The machine is busy: other programs used 1.6 of" in caplog.text) is busy
     assert ("plan again when the machine is idle" in caplog.text) is busy
@@ -395,6 +395,9 @@ def test_the_work_of_this_process_is_not_that_of_others(
         f"cpu  0 0 0 0 0 0 0 0\ncpu0 {9 * tick} 0 0 {tick} 0 0 0 0\ncpu1 {10 * tick} 0 0 0 0 0 0 0\n"
     )
     assert meter.others() == pytest.approx(0.5)
+    stat.write_text(stat.read_text().replace(f"cpu0 {9 * tick} 0", f"cpu0 {6 * tick} {3 * tick}"))
+    assert meter.others() == pytest.approx(0.5)
+    assert meter.others(nice=False) == pytest.approx(0.2 if os.nice(0) <= 0 else 0.5)
     stat.unlink()
     assert meter.others() is None
 

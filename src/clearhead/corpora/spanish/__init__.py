@@ -8,6 +8,7 @@ the other files.
 from collections.abc import Iterator
 
 from clearhead.corpora.corpus import Corpus, Option, Options
+from clearhead.corpora.spanish.labels import labels
 from clearhead.corpora.spanish.phrases import Dice
 from clearhead.corpora.spanish.sentences import sentence
 from clearhead.examples import Example, Pair
@@ -46,4 +47,5 @@ CORPUS = Corpus(
     counts={"train": 200_000, "validation": 1000, "test": 2000},
     options=(Option("direction", ("es-en", "en-es"), "es-en", "from which language into which"),),
     pinned=frozenset(OF_THE_NOTES),
+    word_labels=labels,
 )

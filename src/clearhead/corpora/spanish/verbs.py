@@ -150,6 +150,9 @@ def _spaced(word: str) -> str:
     return f" {word}" if word else ""
 
 
+LEXICON: list[Verb] = []  # all that were made
+
+
 def _verb(spanish: SpanishVerb, english: tuple[SixGroups, ...], base: str, ing: str, is_state: bool) -> Verb:
     es = spanish_tenses(spanish, is_state)
     opaque = frozenset(tense for tense, forms in enumerate(es) if forms[0] == forms[THIRD_SINGULAR])
@@ -157,9 +160,11 @@ def _verb(spanish: SpanishVerb, english: tuple[SixGroups, ...], base: str, ing: 
         es[PRESENT][k] == es[PAST][k] or english[PRESENT][k].main == english[PAST][k].main != ""
         for k in range(6)
     )
-    return Verb(
+    made = Verb(
         es, english, spanish.infinitive, base, ing, spanish.command, spanish.forbidden, opaque, unclear
     )
+    LEXICON.append(made)
+    return made
 
 
 IRREGULAR = {

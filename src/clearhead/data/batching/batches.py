@@ -29,7 +29,8 @@ class Batch:
     documents: Tensor | None = None  # (b, n) which document of its row a token belongs to
     source: Tensor | None = None  # (b, m) ids
     source_counts: Tensor | None = None  # (b,)
-    labels: Tensor | None = None  # (b,)
+    types: Tensor | None = None  # (b, n) 1 for the tokens of a second text
+    labels: Tensor | None = None  # (b,) numbers of classes, or (b, classes) whether each fits
     total: int = 0  # how much is to be predicted in the whole batch, over all ranks
 
     @property
@@ -75,7 +76,8 @@ class Batch:
             targets = None if self.targets is None else self.targets[:, :n]
             documents = None if self.documents is None else self.documents[:, :n]
             batch = replace(batch, inputs=self.inputs[:, :n], counts=unless_full(self.counts, n))
-            batch = replace(batch, targets=targets, documents=documents)
+            types = None if self.types is None else self.types[:, :n]
+            batch = replace(batch, targets=targets, documents=documents, types=types)
         if self.source is not None and self.source_counts is not None:
             m = int(self.source_counts.max())
             batch = replace(

@@ -8,7 +8,8 @@ The numbers of the examples of one batch enter; the `Batch` leaves.
     Masked     masked language model: 15 % of the tokens are to be guessed; of these 80 % are hidden, 10 %
                replaced by another and 10 % kept (Devlin et al., BERT, 2019)
     Pairs      encoder-decoder: the source; the target without its last token, and without its first (N34)
-    LabelledTexts   classifier: the text and the number of its label
+    LabelledTexts   classifier: the text, or two, and the number of its label, or for each label whether it fits
+    TaggedTexts     tagger: the text, and at the first token of each word the number of its label
 """
 
 from collections.abc import Callable
@@ -148,17 +149,40 @@ class Pairs:
 
 @dataclass(frozen=True)
 class LabelledTexts:
-    """Classifier: texts and the numbers of their labels."""
+    """Classifier: texts and the numbers of their labels; with a second text each, and its token types if asked for."""
 
     text: TokenColumn
-    labels: Callable[[Integers], Integers]
+    labels: Callable[[Integers], Integers]  # (b,), or (b, classes) of 0 and 1
+    padding: int
+    second: TokenColumn | None = None
+    has_types: bool = False
+
+    def __call__(self, examples: Integers, epoch: int) -> Batch:
+        """The texts with these numbers."""
+        labels = torch.from_numpy(self.labels(examples))
+        if self.second is None:
+            inputs, counts = padded(self.text, examples, self.padding)
+            return Batch(inputs=inputs, counts=counts, labels=labels, total=labels.numel())
+        inputs, counts, types = joined(self.text, self.second, examples, self.padding)
+        kept = types if self.has_types else None
+        return Batch(inputs=inputs, counts=counts, types=kept, labels=labels, total=labels.numel())
+
+
+@dataclass(frozen=True)
+class TaggedTexts:
+    """Tagger: texts, and at the first token of each word the number of its label; elsewhere nothing is predicted."""
+
+    text: TokenColumn
+    tags: TokenColumn  # as long as the texts: 0, or a number of the shards + 1
+    order: Integers  # the number of each label, by its number in the shards
     padding: int
 
     def __call__(self, examples: Integers, epoch: int) -> Batch:
         """The texts with these numbers."""
         inputs, counts = padded(self.text, examples, self.padding)
-        labels = torch.from_numpy(self.labels(examples))
-        return Batch(inputs=inputs, counts=counts, labels=labels, total=len(examples))
+        tags = pad(*self.tags.gather(examples), 0)  # (b, n)
+        targets = np.append(IGNORE, self.order)[tags]
+        return Batch(inputs, counts, torch.from_numpy(targets), total=int((tags > 0).sum()))
 
 
 @dataclass(frozen=True)
@@ -210,6 +234,20 @@ class Masked:
         for special in sorted(self.specials):
             others += others >= special
         return np.where(fate < 0.8, self.mask, np.where(fate < 0.9, others, tokens))
+
+
+def joined(
+    first: TokenColumn, second: TokenColumn, examples: Integers, padding: int
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Two columns one after the other, (b, n), their counts, and 1 for the tokens of the second."""
+    ids, counts = first.gather(examples)
+    more, others = second.gather(examples)
+    table = np.full((len(examples), int((counts + others).max(initial=0))), padding, np.int64)
+    places = np.arange(table.shape[1])
+    is_first, is_real = places < counts[:, None], places < (counts + others)[:, None]
+    table[is_first], table[is_real & ~is_first] = ids, more
+    whole = unless_full(torch.from_numpy(counts + others), table.shape[1])
+    return torch.from_numpy(table), whole, torch.from_numpy((is_real & ~is_first).astype(np.int64))
 
 
 def padded(column: TokenColumn, examples: Integers, padding: int) -> tuple[Tensor, Tensor | None]:

@@ -8,23 +8,33 @@ others encode, a chunk each.
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import cast
 
 import numpy as np
 
 from clearhead.config.data import TooLong
+from clearhead.config.labels import LabelKind
 from clearhead.data.chats import TURNS, encode_turns, template_of
 from clearhead.data.frames import Frame
-from clearhead.data.order import Words
-from clearhead.data.shards.manifest import Account
-from clearhead.data.shards.ragged import EncodedExamples, Joined, divide, select, truncate, wrap
+from clearhead.data.order import Integers, Words
+from clearhead.data.shards.manifest import TAGS, Account
+from clearhead.data.shards.ragged import (
+    EncodedExamples,
+    Joined,
+    divide,
+    select,
+    shares_of_room,
+    truncate,
+    wrap,
+)
 from clearhead.errors import DataError
 from clearhead.examples import ANSWER, Conversation, Example, Labelled, Pair, Text
 from clearhead.text.tokenizers import conversations
 from clearhead.text.tokenizers.fast import cores
 from clearhead.text.tokenizers.tokenizer import Tokenizer
+from clearhead.text.tokenizers.words import NOWHERE, encode_words
 
 CHUNK_CHARACTERS = 1 << 18
 CHUNK_EXAMPLES = 1 << 14
@@ -41,6 +51,11 @@ class Side:
     frame: Frame
 
     @property
+    def is_tags(self) -> bool:
+        """Whether it has no tokens, but for each token of the text the label of its word."""
+        return self.name == TAGS
+
+    @property
     def ids(self) -> int:
         """How many different ids it stores: answers by a chat template have ids of their own."""
         return self.tokenizer.size * (2 if self.name == TURNS else 1)
@@ -51,14 +66,16 @@ class Rules:
     """What an example may be: the longest length with its frame, and what happens to a longer one.
 
     `packed` is for a language model, whose documents are one stream: the frame goes around documents, which
-    may come in several pieces, and no length is too long. `talks` is for conversations: one of which no answer
-    is left teaches nothing.
+    may come in several pieces, and no length is too long. `has_conversations` is for conversations: one of which no
+    answer is left teaches nothing. `joined` is for two texts that a model reads as one, whose lengths add up.
     """
 
     limit: int | None = None
     too_long: TooLong = "truncate"
     packed: bool = False
     has_conversations: bool = False
+    joined: bool = False
+    labels: LabelKind = "one"
 
 
 @dataclass
@@ -67,8 +84,10 @@ class Chunk:
 
     texts: tuple[list[str], ...]
     starts: list[bool]
-    labels: list[str] = field(default_factory=list)
+    labels: list[tuple[str, ...]] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)  # the labels of each as one text
     ends: bool = True  # whether what follows begins a document
+    inputs: int = 1  # how many columns are input, as opposed to the expected answer
     conversations: list[Conversation] = field(default_factory=list)
 
     @property
@@ -86,7 +105,7 @@ def chunks(examples: Iterable[Example]) -> Iterator[Chunk]:
             yield _chunk(held, ends=not isinstance(example, Text) or example.starts)
             held, size = [], 0
         held.append(example)
-        size += len(example.source) + len(example.target) if isinstance(example, Pair) else len(example.text)
+        size += sum(map(len, texts_of(example)))
     if held:
         yield _chunk(held, ends=True)
 
@@ -99,14 +118,21 @@ def _chunk(examples: list[Example], ends: bool) -> Chunk:
         return Chunk(([pair.source for pair in pairs], [pair.target for pair in pairs]), starts)
     if isinstance(examples[0], Labelled):
         labelled = cast(list[Labelled], examples)
-        return Chunk(
-            ([example.text for example in labelled],), starts, [example.label for example in labelled]
-        )
+        texts = tuple(map(list, zip(*(example.texts for example in labelled), strict=True)))
+        labels, answers = ([example.labels for example in labelled], [example.answer for example in labelled])
+        return Chunk(texts, starts, labels, answers, inputs=len(texts))
     if any(isinstance(example, Conversation) for example in examples):
         talks = cast(list[Conversation], examples)
         return Chunk(([talk.text for talk in talks],), starts, conversations=talks)
-    texts = cast(list[Text], examples)
-    return Chunk(([piece.text for piece in texts],), [piece.starts for piece in texts], ends=ends)
+    pieces = cast(list[Text], examples)
+    return Chunk(([piece.text for piece in pieces],), [piece.starts for piece in pieces], ends=ends)
+
+
+def texts_of(example: Example) -> tuple[str, ...]:
+    """The texts of an example."""
+    if isinstance(example, Pair):
+        return example.source, example.target
+    return example.texts if isinstance(example, Labelled) else (example.text,)
 
 
 @dataclass
@@ -142,6 +168,13 @@ class ExampleEncoder:
             side = self.sides[0]
             encode = encode_turns if template_of(side.tokenizer) else conversations.encode
             return (encode(side.tokenizer, chunk.conversations),)
+        if self.rules.labels == "each-word":
+            words = encode_words(self.sides[0].tokenizer, [text.split(" ") for text in chunk.texts[0]])
+            tags = np.zeros(len(words.ids), np.int64)
+            places = words.places[words.places != NOWHERE]
+            tags[places] = 1  # in place of their numbers, which are counted in the order of the examples
+            chunk.labels = [kept_labels(chunk.labels, words.places)]
+            return (words.ids, words.counts), (tags, words.counts)
         sides = zip(self.sides, chunk.texts, strict=True)
         return tuple(side.tokenizer.encode_joined(texts) for side, texts in sides)
 
@@ -153,22 +186,38 @@ class ExampleEncoder:
         notify: Callable[[Chunk], None],
     ) -> EncodedExamples:
         ids, counts = zip(*encoded.result(), strict=True)
-        for side, texts, amount in zip(self.sides, chunk.texts, counts, strict=True):
+        for side, texts, amount in zip(self.sides, chunk.texts, counts, strict=False):
             self.account.add(self.account.characters, side.name, sum(map(len, texts)))
             self.account.add(self.account.encoded, side.name, int(amount.sum()))
         self.account.documents += sum(chunk.starts)
-        numbers = [self.labels.setdefault(label, len(self.labels)) for label in chunk.labels]
-        raw = EncodedExamples(ids, counts, hashed, np.array(numbers, np.int64) if numbers else None)
+        raw = self._labelled(EncodedExamples(ids, counts, hashed), chunk)
         kept = raw if self.rules.packed else self._fit(raw)
         framed = self._framed(kept, chunk)
         notify(chunk)
         return framed
 
+    def _labelled(self, raw: EncodedExamples, chunk: Chunk) -> EncodedExamples:
+        """The examples with the numbers of their labels, which are given in the order in which labels come."""
+        if not chunk.labels:
+            return raw
+        names = (name for labels in chunk.labels for name in labels)
+        numbers = np.array([self.labels.setdefault(name, len(self.labels)) for name in names], np.int64)
+        match self.rules.labels:
+            case "each-word":
+                ids, tags = raw.ids
+                tags = tags.copy()
+                tags[tags > 0] = numbers + 1
+                return replace(raw, ids=(ids, tags))
+            case "several":
+                amounts = np.array([len(labels) for labels in chunk.labels], np.int64)
+                return replace(raw, labels=numbers, label_counts=amounts)
+        return replace(raw, labels=numbers)
+
     def _fit(self, raw: EncodedExamples) -> EncodedExamples:
         """Without the examples that are empty or too long, or these truncated or divided, as the rules say."""
         keep = np.min(raw.counts, axis=0) > 0
         self.account.add(self.account.dropped, "empty", int((~keep).sum()))
-        limits = self._limits()
+        limits = self._limits(raw)
         if limits is None:
             return select(raw, keep)
         long = (
@@ -179,9 +228,9 @@ class ExampleEncoder:
             return select(raw, keep & ~long)
         if self.rules.too_long == "split":
             self.account.divided += int(long.sum())
-            return divide(select(raw, keep), limits[0])
+            return divide(select(raw, keep), int(limits[0][0]))
         self.account.truncated += int(long.sum())
-        cut = truncate(select(raw, keep), limits)
+        cut = truncate(select(raw, keep), [limit[keep] for limit in limits])
         return self._answering(cut) if self.rules.has_conversations else cut
 
     def _answering(self, cut: EncodedExamples) -> EncodedExamples:
@@ -199,35 +248,47 @@ class ExampleEncoder:
         self.account.add(self.account.dropped, "no answer within the context", int((~keep).sum()))
         return select(cut, keep)
 
-    def _limits(self) -> list[int] | None:
+    def _limits(self, raw: EncodedExamples) -> list[Integers] | None:
+        """How many tokens each example may have in each column; of two texts, the longer one is truncated first."""
         if self.rules.limit is None:
             return None
-        return [self.rules.limit - len(side.frame) for side in self.sides]
+        if self.rules.joined:
+            return list(
+                shares_of_room(
+                    raw.counts[0],
+                    raw.counts[1],
+                    self.rules.limit - sum(len(side.frame) for side in self.sides),
+                )
+            )
+        return [np.full(len(raw.hashes), self.rules.limit - len(side.frame)) for side in self.sides]
 
     def _framed(self, kept: EncodedExamples, chunk: Chunk) -> EncodedExamples:
         ids, counts = [], []
         for side, flat, amount in zip(self.sides, kept.ids, kept.counts, strict=True):
-            self.account.add(self.account.tokens, side.name, len(flat))
+            self.account.add(self.account.tokens, side.name, 0 if side.is_tags else len(flat))
             unknown = side.tokenizer.specials.unknown
-            if unknown is not None:
+            if unknown is not None and not side.is_tags:
                 self.account.add(self.account.unknown, side.name, int((flat == unknown).sum()))
             begins = np.array(chunk.starts) if self.rules.packed else np.ones(len(amount), bool)
             ends = np.append(begins[1:], chunk.ends) if self.rules.packed else begins
             wrapped, longer = wrap(flat, amount, side.frame, begins, ends)
             ids.append(wrapped)
             counts.append(longer)
-        return EncodedExamples(tuple(ids), tuple(counts), kept.hashes, kept.labels)
+        return replace(kept, ids=tuple(ids), counts=tuple(counts))
+
+
+def kept_labels(labels: list[tuple[str, ...]], places: Integers) -> tuple[str, ...]:
+    """The labels of all words that have a token."""
+    names = (name for words in labels for name in words)
+    return tuple(name for name, place in zip(names, places.tolist(), strict=True) if place != NOWHERE)
 
 
 def hashes(chunk: Chunk) -> Words:
     """8 bytes for each example: of its input, and, where there is more, of all of it."""
-    inputs = [text.encode() for text in chunk.texts[0]]
-    columns = [inputs]
-    others = chunk.texts[1] if len(chunk.texts) > 1 else chunk.labels
-    if others:
-        columns.append(
-            [b"%b\0%b" % (text, other.encode()) for text, other in zip(inputs, others, strict=True)]
-        )
+    parts = [[text.encode() for text in texts] for texts in (*chunk.texts, chunk.answers) if texts]
+    columns = [[b"\0".join(row) for row in zip(*parts[: chunk.inputs], strict=True)]]
+    if len(parts) > chunk.inputs:
+        columns.append([b"\0".join(row) for row in zip(*parts, strict=True)])
     digests = [b"".join([_digest(text) for text in texts]) for texts in columns]
     return np.stack([np.frombuffer(digest, "<u8") for digest in digests], axis=1).astype(np.uint64)
 

@@ -6,9 +6,10 @@ A folder of shards contains
     00000.text.ids.npy              the ids of the first shard, one example after the other
     00000.text.borders.npy          where each example begins, and where the last ends
     00000.hashes.npy                8 bytes for each example: of its input, and of all of it
-    00000.labels.npy                for texts with labels, the number of each
+    00000.labels.npy                for texts with a label, the number of each; for those with several, ids and borders
 
-with one pair of ids and borders for each column (text; or source and target). The files are plain NumPy
+with one pair of ids and borders for each column (text; source and target; text and second; or text and tags, the labels
+of its words). The files are plain NumPy
 arrays, ids in two bytes where the vocabulary allows it and in four where not.
 """
 
@@ -18,6 +19,8 @@ from clearhead.text.sources.read import ExampleReader
 
 FORMAT = 2
 MANIFEST = "manifest.json"
+LABELS = "labels"
+TAGS = "tags"  # the column of the labels of words: 0 where no label is read, otherwise a label's number + 1
 
 
 class Account(BaseModel):

@@ -3,7 +3,7 @@
 No loop over examples: a corpus of any size passes through here in chunks, and each is a few array operations.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,12 +16,16 @@ Joined = tuple[Ids, Integers]  # the ids of some texts in one array, and how man
 
 @dataclass(frozen=True)
 class EncodedExamples:
-    """Some examples: the ids of each column joined, how many each example has, hashes, labels."""
+    """Some examples: the ids of each column joined, how many each example has, hashes, labels.
+
+    An example has one label, unless `label_counts` says how many.
+    """
 
     ids: tuple[Ids, ...]
     counts: tuple[Integers, ...]
     hashes: Words  # (examples, 1 or 2)
     labels: Integers | None = None
+    label_counts: Integers | None = None
 
 
 def select(encoded: EncodedExamples, keep: Claims) -> EncodedExamples:
@@ -29,20 +33,32 @@ def select(encoded: EncodedExamples, keep: Claims) -> EncodedExamples:
     if keep.all():
         return encoded
     ids = tuple(flat[np.repeat(keep, n)] for flat, n in zip(encoded.ids, encoded.counts, strict=True))
-    labels = None if encoded.labels is None else encoded.labels[keep]
-    return EncodedExamples(
-        ids, tuple(counts[keep] for counts in encoded.counts), encoded.hashes[keep], labels
+    counts, labels, amounts = (
+        tuple(counts[keep] for counts in encoded.counts),
+        encoded.labels,
+        encoded.label_counts,
     )
+    if labels is not None:
+        labels = labels[keep if amounts is None else np.repeat(keep, amounts)]
+    amounts = None if amounts is None else amounts[keep]
+    return EncodedExamples(ids, counts, encoded.hashes[keep], labels, amounts)
 
 
-def truncate(encoded: EncodedExamples, limits: list[int]) -> EncodedExamples:
-    """The examples, of each column no more than its limit."""
+def truncate(encoded: EncodedExamples, limits: list[Integers]) -> EncodedExamples:
+    """The examples, of each column no more than its limit, which each example has its own."""
     ids, counts = [], []
     for flat, amount, limit in zip(encoded.ids, encoded.counts, limits, strict=True):
         place = np.arange(len(flat)) - np.repeat(np.cumsum(amount) - amount, amount)
-        ids.append(flat[place < limit])
+        ids.append(flat[place < np.repeat(limit, amount)])
         counts.append(np.minimum(amount, limit))
-    return EncodedExamples(tuple(ids), tuple(counts), encoded.hashes, encoded.labels)
+    return replace(encoded, ids=tuple(ids), counts=tuple(counts))
+
+
+def shares_of_room(first: Integers, second: Integers, room: int) -> tuple[Integers, Integers]:
+    """How much of two texts fits into the room they share: the longer one is shortened, to no less than half of it."""
+    room = max(room, 0)
+    kept = np.minimum(first, np.maximum(room - second, (room + 1) // 2))
+    return kept, np.minimum(second, room - kept)
 
 
 def divide(encoded: EncodedExamples, limit: int) -> EncodedExamples:

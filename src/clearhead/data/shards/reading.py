@@ -1,5 +1,6 @@
 """A folder of shards enters; its columns of token ids leave, mapped into memory and not loaded."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from clearhead.data.order import Integers
 from clearhead.data.shards.columns import TokenColumn, by_piece
-from clearhead.data.shards.manifest import FORMAT, MANIFEST, FileFacts, Manifest
+from clearhead.data.shards.manifest import FORMAT, LABELS, MANIFEST, TAGS, FileFacts, Manifest
 from clearhead.errors import DataError
 from clearhead.storage import checksum
 
@@ -74,7 +75,15 @@ class Shards:
 
     @cached_property
     def _labels(self) -> tuple[NDArray[Any], ...]:
-        return self.arrays("labels")
+        return self.arrays(LABELS)
+
+    def label_numbers(self) -> Iterator[Integers]:
+        """The numbers of all labels, of examples or of words, shard by shard."""
+        names = {name.partition(".")[2] for name in self.files}
+        if f"{TAGS}.ids.npy" in names:
+            yield from (tags[tags > 0].astype(np.int64) - 1 for tags in self.arrays(f"{TAGS}.ids"))
+        else:
+            yield from self.arrays(f"{LABELS}.ids" if f"{LABELS}.ids.npy" in names else LABELS)
 
     def labels(self, examples: Integers) -> Integers:
         """The numbers of the labels of some examples, as the manifest counts them."""

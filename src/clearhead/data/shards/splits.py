@@ -25,7 +25,14 @@ def prepare_split(
         "format": FORMAT,
         "source": identity(reader),
         "sides": [_side_identity(side) for side in sides],
-        "rules": [rules.limit, rules.too_long, rules.packed, rules.has_conversations],
+        "rules": [
+            rules.limit,
+            rules.too_long,
+            rules.packed,
+            rules.has_conversations,
+            rules.joined,
+            rules.labels,
+        ],
     }
 
     def make(folder: Path) -> None:

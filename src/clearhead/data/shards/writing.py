@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clearhead.data.shards.manifest import FORMAT, MANIFEST, Account, FileFacts, Manifest, ShardFacts
+from clearhead.data.shards.manifest import FORMAT, LABELS, MANIFEST, Account, FileFacts, Manifest, ShardFacts
 from clearhead.data.shards.ragged import EncodedExamples
 from clearhead.storage import checksum
 
@@ -57,8 +57,12 @@ class ShardWriter:
             files |= self._save(f"{column}.borders", np.concatenate([[0], np.cumsum(counts)]))
         files |= self._save("hashes", np.concatenate([encoded.hashes for encoded in held]))
         labels = [encoded.labels for encoded in held if encoded.labels is not None]
-        if labels:
-            files |= self._save("labels", np.concatenate(labels))
+        amounts = [encoded.label_counts for encoded in held if encoded.label_counts is not None]
+        if amounts:
+            files |= self._save(f"{LABELS}.ids", np.concatenate(labels))
+            files |= self._save(f"{LABELS}.borders", np.cumsum([0, *np.concatenate(amounts)]))
+        elif labels:
+            files |= self._save(LABELS, np.concatenate(labels))
         self._shards.append(ShardFacts(examples=sum(len(encoded.hashes) for encoded in held), files=files))
 
     def _save(self, name: str, array: NDArray[Any]) -> dict[str, FileFacts]:

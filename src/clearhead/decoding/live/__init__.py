@@ -2,6 +2,8 @@
 
 worker     the decode thread: a step of every engine and of every other piece of work, in turn
 engine     texts join and leave at any step, long prompts are read in chunks, an error ends one text only
+search     beam searches that join and leave at any step
+translations   the sentences of a request, written or searched
 request    one text that somebody waits for
 prefixes   what is known of the beginnings of earlier prompts
 lookup     guesses the next tokens from the text itself

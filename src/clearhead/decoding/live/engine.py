@@ -198,44 +198,42 @@ class LiveEngine(Engine[S]):
             text = cast(Request, self.waiting.popleft())
             if text.reason is not None:
                 continue
-            prefix = self.prefix(text)
-            known = 0 if prefix is None else int(prefix.lengths[0])
-            is_long = len(text.prompt) - known > self.chunk
-            if is_long and self.long is not None:
+            known = self.known(text)
+            left = len(text.prompt) - len(known) * self.chunk
+            if left > self.chunk and self.long is not None:
                 later.append(text)
                 continue
             try:
-                reading = Reading(text, self.first_state(text) if prefix is None else prefix, known)
+                reading = self.start(text, known)
             except Exception as error:
                 text.fail(error)
                 continue
             text.start_clock()
-            text.reused, room = known, room - 1
-            if is_long:
+            room -= 1
+            if left > self.chunk:
                 self.long = reading
             else:
-                budget -= len(text.prompt) - known
+                budget -= left
                 yield reading
         self.waiting.extendleft(reversed(later))
-
-    def prefix(self, text: Request) -> S | None:
-        """What is known of the beginning of a prompt whose tokens need no scores."""
-        if self.prefixes is None or text.is_scored:
-            return None
-        state = self.prefixes.find(text.salt, text.prompt)
-        if state is not None:
-            state.cache.capacity = max(state.cache.capacity, self.capacity(text))
-        return cast(S | None, state)
 
     def capacity(self, text: Request) -> int:
         """How many tokens prompt and text may have together."""
         limit = self.limit(text)
         return len(text.prompt) + text.settings.max_tokens if limit is None else limit
 
-    def first_state(self, text: Request) -> S:
-        """The state before the first token of a prompt; a source is encoded here."""
+    def known(self, text: Request) -> list[bytes]:
+        """The chunks that are known of the beginning of a prompt, unless its tokens need scores."""
+        if self.prefixes is None or text.source is not None or text.is_scored:
+            return []
+        return self.prefixes.find(text.salt, text.prompt)
+
+    def start(self, text: Request, known: Sequence[bytes]) -> Reading[S]:
+        """Starts to read a prompt after what is known of it; a source is encoded here."""
         source = None if text.source is None else torch.tensor([text.source])
-        return self.model.start(1, self.capacity(text), source)
+        state = self.model.start(1, self.capacity(text), source)
+        text.reused = 0 if self.prefixes is None else self.prefixes.fill(state, known)
+        return Reading(text, state, text.reused)
 
     def read_together(self, readings: list[Reading[S]]) -> list[tuple[Draft, Token]]:
         """Reads a chunk of each prompt; those that are over join the texts that are written."""

@@ -8,29 +8,47 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import islice
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-from clearhead.decoding.live.engine import LiveEngine
 from clearhead.decoding.threads import free_cores
 
 log = logging.getLogger(__name__)
 
 IDLE_SECONDS = 0.5  # between two beats while nothing is to be done
-MOST_AT_ONCE = 4  # works that take turns
+MOST_AT_ONCE = 4  # works that compute something in turn
+WAITS = "waits"
+Outcome = TypeVar("Outcome")
+Steps = Generator[str | None, None, Outcome]  # of a work
 
 
 @dataclass(eq=False)
 class Work:
-    """Something else to compute than texts token by token, in steps; `pass_on` receives its result or its error."""
+    """Something else to compute than texts token by token, in steps; `pass_on` receives its result or its error.
 
-    steps: Generator[None, None, Any]
+    A step that yields `WAITS` has computed nothing: it waits for an engine.
+    """
+
+    steps: Steps[Any]
     pass_on: Callable[[Any, Exception | None], None]
     is_cancelled: bool = False
+
+
+class Steppable(Protocol):
+    """An engine: something that takes steps while it is busy."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is something to do."""
+
+    def step(self) -> Any:
+        """Does a part of it."""
+
+    def give_up(self, error: Exception) -> None:
+        """Ends everything, after an error that belongs to nobody."""
 
 
 class Worker:
@@ -38,7 +56,7 @@ class Worker:
 
     def __init__(
         self,
-        engines: list[LiveEngine[Any]],
+        engines: Sequence[Steppable],
         after_step: Callable[[], None] = lambda: None,
         fixed_threads: bool = False,
     ) -> None:
@@ -86,8 +104,7 @@ class Worker:
                 for engine in self.engines:
                     if engine.is_busy:
                         self.step(engine)
-                for work in list(islice(self.works, MOST_AT_ONCE)):
-                    self.advance(work)
+                self.advance_works()
             self.after_step()
 
     def answer_calls(self) -> None:
@@ -103,7 +120,15 @@ class Worker:
         except Empty:
             pass
 
-    def step(self, engine: LiveEngine[Any]) -> None:
+    def advance_works(self) -> None:
+        """A step of every work that waits for an engine, and of some of those that compute."""
+        computed = 0
+        for work in list(self.works):
+            computed += self.advance(work) != WAITS
+            if computed == MOST_AT_ONCE:
+                break
+
+    def step(self, engine: Steppable) -> None:
         """A step of an engine; an error that belongs to no text ends all that it runs."""
         try:
             engine.step()
@@ -111,16 +136,17 @@ class Worker:
             log.exception("a step of the engine failed")
             engine.give_up(error)
 
-    def advance(self, work: Work) -> None:
-        """The next step of a work."""
+    def advance(self, work: Work) -> Any:
+        """The next step of a work: what it yields."""
         result, error = None, None
         try:
             if not work.is_cancelled:
-                next(work.steps)
-                return
+                return next(work.steps)
+            work.steps.close()
         except StopIteration as end:
             result = end.value
         except Exception as fault:
             error = fault
         self.works.remove(work)
         work.pass_on(result, error)
+        return None

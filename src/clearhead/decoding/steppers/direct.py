@@ -2,9 +2,11 @@
 
 A decoder's own `step` passes modules, sites and views that serve every purpose; in a small model they cost as
 much as its matrices. Where each text takes one token and no capture is active, the same formulas are
-computed here from the same weights; everything else is left to the decoder itself. The state is the decoder's own.
+computed from the same weights: at first here, by PyTorch, and when that has paid for a compiler, by the compiled step.
+Many rows, and what is not compiled, stay here; everything else is left to the decoder itself. The state is its own.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,6 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clearhead.decoding.engine import Stepper
+from clearhead.decoding.steppers.compiled import MOST_ROWS, CompiledStep, why_not_compiled
+from clearhead.decoding.steppers.kernels import ready
 from clearhead.decoding.steppers.products import Order, Product, Stamp, product, product_of, stamp
 from clearhead.layers.attention import Attention
 from clearhead.layers.blocks import Block
@@ -25,6 +29,7 @@ from clearhead.layers.positions import rotate
 from clearhead.layers.residual import Both, Post, Residual
 from clearhead.layers.sites import listener
 from clearhead.models.heads import LanguageHead
+from clearhead.models.inputs import check_tokens
 from clearhead.models.model import Model
 from clearhead.models.transformer.decoder import Decoder
 from clearhead.models.transformer.stack import TransformerStack
@@ -32,9 +37,9 @@ from clearhead.models.transformer.stack import TransformerStack
 # Whether a model's weights may change between texts; "as they are" also keeps their order, and so every rounding.
 Weights = Literal["changing", "fixed", "as they are"]
 
-# When another order of the weights would have paid:
-COPY_AFTER = 32  # steps with several rows, after which a copy is made
-COMPILE_AFTER = 2e9  # weights used for one row: about as long as compiling the kernel takes
+COPY_AFTER = 32  # steps with several rows, after which another order of the weights would have paid
+# Weights used for a row, after which the compiled step would have paid: its machine code must be loaded, or made first.
+READ_AFTER, COMPILE_AFTER = 2e9, 2e10
 
 
 @dataclass
@@ -74,18 +79,23 @@ class DirectStepper:
         self.stamp: Stamp | None = None
         self.order: Order = "own"
         self.others = 0  # steps in a row for which another order is better
-        size = sum(weight.numel() for weight in model.parameters())
-        self.patience = {"for a row": COMPILE_AFTER / size, "for rows": COPY_AFTER}
+        self.compiled: CompiledStep | None = None
+        self.why_not = why_not_compiled(model) if weights != "as they are" else "weights stay as they are"
+        self.size = sum(weight.numel() for weight in model.parameters())
+        self.used = 0  # weights, for each row of each step
 
     def start(
         self, batch: int, capacity: int, source: Tensor | None = None, source_counts: Tensor | None = None
     ) -> DecoderState:
         """An empty state; looks the weights up again if they have changed."""
-        if self.stamp is None or (
-            self.weights == "changing" and self.stamp != stamp(self.model, self.copied())
-        ):
-            self.look_up("own")
+        if self.stamp is None or (self.weights == "changing" and self.stamp != stamp(self.model)):
+            self.refresh()
         return self.model.start(batch, capacity, source, source_counts)
+
+    def refresh(self) -> None:
+        """Looks all weights up again; needed by hand where PyTorch does not see a change, as through `.data`."""
+        self.look_up("own")
+        self.compiled = None if self.compiled is None else CompiledStep(self.model)
 
     @torch.no_grad()
     def look_up(self, order: Order) -> None:
@@ -94,25 +104,37 @@ class DirectStepper:
         blocks = enumerate(self.blocks)
         self.sublayers = [part for i, block in blocks for part in sublayers(block, i, order)]
         self.norm, self.head = direct_norm(self.stack.norm), direct_head(self.model.head, order)
-        self.stamp = stamp(self.model, self.copied())
+        self.stamp = stamp(self.model)
 
     @property
     def blocks(self) -> list[Block]:
         """The blocks of the stack."""
         return [block for block in self.stack.blocks if isinstance(block, Block)]
 
-    def copied(self) -> list[nn.Parameter]:
-        """The weights that are not read in place: all for several rows, else those multiplied together."""
-        parts: list[nn.Module] = [self.model]
-        if self.order != "for rows":
-            parts = [W for block in self.blocks for W in (block.self.W_q, block.self.W_k, block.self.W_v)]
-        return [weight for part in parts for weight in part.parameters()]
-
     def reorder(self, best: Order) -> None:
         """Looks the weights up in another order once that is likely to pay."""
         self.others = self.others + 1 if best != self.order and self.weights != "as they are" else 0
-        if self.others >= self.patience[best]:
+        if self.others >= COPY_AFTER:
             self.look_up(best)
+
+    def is_compiled(self, rows: int) -> bool:
+        """Whether so many rows are stepped by machine code, loaded or made aside once that is likely to pay."""
+        if self.why_not is not None or rows > MOST_ROWS:
+            return False
+        if self.compiled is None:
+            self.used += rows * self.size
+            # A server, whose weights are fixed, leaves its cores to requests: it only loads what exists.
+            compile_after = COMPILE_AFTER if self.weights == "changing" else math.inf
+            if self.used >= READ_AFTER and ready.advance(may_compile=self.used >= compile_after):
+                self.compiled = CompiledStep(self.model)
+            self.why_not = ready.why_not()
+        return self.compiled is not None
+
+    def prepare(self) -> None:
+        """Reads or makes the machine code now, or says why there is none."""
+        if self.why_not is None and ready.prepare():
+            self.compiled = CompiledStep(self.model)
+        self.why_not = self.why_not or ready.why_not()
 
     @torch.no_grad()
     def step(
@@ -122,9 +144,14 @@ class DirectStepper:
         cache = state.cache
         lengths = cache.lengths.tolist()
         is_usual = counts is None and tokens.shape == (len(lengths), 1) and max(lengths) < cache.capacity
-        if not is_usual or cache.is_ring or listener() is not None:
+        if not is_usual or tokens.is_floating_point() or listener() is not None:
             return self.model.step(tokens, state, counts, last)
-        self.reorder("for a row" if len(lengths) == 1 else "for rows")
+        if self.is_compiled(len(lengths)) and self.compiled is not None and ready.why_not() is None:
+            check_tokens(tokens, self.model.config.vocabulary, self.model.config.d)
+            return self.compiled(tokens, state)
+        if cache.is_ring:
+            return self.model.step(tokens, state, counts, last)
+        self.reorder("own" if len(lengths) == 1 else "for rows")
         now = open_step(state, self.stack, lengths)
         X = embed(self.stack, tokens, now.at)[:, 0]
         for sublayer in self.sublayers:

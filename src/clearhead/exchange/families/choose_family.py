@@ -13,11 +13,12 @@ from typing import Any
 from clearhead.config.model import GATED, ModelConfig
 from clearhead.errors import ConfigError
 from clearhead.exchange.families.export_config import score_scale
-from clearhead.exchange.families.hf_config import GATES
+from clearhead.exchange.families.hf_config import GATES, SEVERAL
 from clearhead.exchange.families.registry import FAMILIES, config_from
 from clearhead.exchange.weights.export_weights import Fill, either, new_dense, new_gate, scaled
 
 OF_TRAINING = ("dropout", "attention_dropout", "initial_deviation", "zero_outputs")
+OF_READING = ("texts",)  # which a config.json does not say
 OF_VECTORS = ("pool", "unit_length")  # exported for sentence-transformers
 # Settings that matter only if another has a certain value.
 IDLE_UNLESS: dict[str, dict[str, tuple[str, ...]]] = {
@@ -52,8 +53,8 @@ def effective_settings(config: ModelConfig) -> dict[str, Any]:
     }
     if config.similarity in ("scaled_dot", "dot"):  # they differ only in the scale
         settings |= {"similarity": "dot", "scale": score_scale(config)}
-    idle = {*OF_TRAINING, *(OF_VECTORS if config.head == "none" else OF_VECTORS[1:])}
-    idle |= {"pool"} if config.head == "language" else set()
+    idle = {*OF_TRAINING, *OF_READING, *(OF_VECTORS if config.head == "none" else OF_VECTORS[1:])}
+    idle |= {"pool"} if config.head == "language" or config.labels == "each-word" else set()
     idle |= {"decoder_blocks"} if config.shape == "encoder" else set()
     idle |= {"encoder_blocks", "encoder_norm"} if config.shape == "decoder" else set()
     for key, kinds in IDLE_UNLESS.items():
@@ -120,6 +121,8 @@ def write_and_read_back(config: ModelConfig, family: str) -> tuple[dict[str, Any
     theirs = {"model_type": family} | FAMILIES[family].export_config(config)
     if config.classes is not None:
         theirs["id2label"] = {str(number): f"LABEL_{number}" for number in range(config.classes)}
+    if config.labels == "several":
+        theirs["problem_type"] = SEVERAL
     try:
         return theirs, config_from(theirs, config.head, [] if config.tied else ["lm_head.weight"])
     except ConfigError:

@@ -7,7 +7,7 @@ the result again and compares.
 from typing import Any
 
 from clearhead.config.model import GATED, ModelConfig
-from clearhead.exchange.families.hf_config import GATES
+from clearhead.exchange.families.hf_config import GATES, TOKENS
 
 # Hugging Face's names for our activations; if a family lacks one, the difference shows when it is imported again.
 NAMES_OF_ACTIVATIONS = {
@@ -250,4 +250,6 @@ def to_t5(config: ModelConfig) -> dict[str, Any]:
 
 def architecture_for_head(config: ModelConfig, language: str, classifier: str, none: str) -> str:
     """The architecture with this head."""
+    if config.labels == "each-word":
+        classifier = classifier.replace("ForSequenceClassification", TOKENS)
     return {"language": language, "classifier": classifier, "none": none}[config.head]

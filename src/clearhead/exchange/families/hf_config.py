@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from clearhead.config.labels import LabelKind
 from clearhead.config.model import FeedForward
 from clearhead.config.model_base import Head
 from clearhead.errors import ConfigError, suggest
@@ -23,6 +24,8 @@ GATES: dict[str, FeedForward] = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh":
 
 LARGEST = 10**12  # far above any size or factor of a real model
 
+TOKENS, SEVERAL = "ForTokenClassification", "multi_label_classification"
+
 # By the end of an architecture's name; the first match counts.
 HEADS: dict[str, Head] = {
     "LMHeadModel": "language",
@@ -32,6 +35,7 @@ HEADS: dict[str, Head] = {
     "ForConditionalGeneration": "language",
     "MTModel": "language",
     "ForSequenceClassification": "classifier",
+    TOKENS: "classifier",
     "Model": "none",
 }
 
@@ -84,6 +88,14 @@ class HuggingFaceConfig:
         if self.activation(name) not in GATES:
             raise ConfigError(f"config.json: a gate with {name} is unsupported. {suggest(name, GATES)}")
         return GATES[ACTIVATIONS[name]]
+
+    @property
+    def labels(self) -> LabelKind:
+        """What a classifier labels."""
+        given = self.get("architectures") or [""]
+        if str(given[0]).endswith(TOKENS):
+            return "each-word"
+        return "several" if self.get("problem_type") == SEVERAL else "one"
 
     @property
     def classes(self) -> int:

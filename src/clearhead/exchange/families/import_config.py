@@ -95,7 +95,9 @@ def from_eurobert(hf: HuggingFaceConfig) -> ModelConfig:
     """Boizard et al., 2025: a Llama whose tokens see those after them too."""
     pools = {"bos": "first", "mean": "mean"}
     settings: dict[str, Any] = {"head": hf.head, "head_bias": hf.get("mlp_bias", False)}
-    if hf.head == "classifier":
+    if hf.head == "classifier" and hf.labels == "each-word":
+        settings = head_of_words(hf)
+    elif hf.head == "classifier":
         pool = hf.get("classifier_pooling", "late")
         if pool not in pools:
             raise ConfigError(
@@ -103,8 +105,9 @@ def from_eurobert(hf: HuggingFaceConfig) -> ModelConfig:
                 f"Only models with one of {', '.join(pools)} can be imported as classifiers; or use --head none."
             )
         settings = {"head": hf.head, "classes": hf.classes, "pool": pools[pool], "pool_dense": "gelu"}
+        settings["labels"] = hf.labels
     settings |= {"encoder_blocks": hf["num_hidden_layers"], "norm_epsilon": hf.get("rms_norm_eps", 1e-5)}
-    return from_llama(hf, shape="encoder", class_bias=True, **settings)
+    return from_llama(hf, **({"shape": "encoder", "class_bias": True} | settings))
 
 
 def from_bert(hf: HuggingFaceConfig, **differences: Any) -> ModelConfig:
@@ -218,16 +221,27 @@ def from_t5(hf: HuggingFaceConfig) -> ModelConfig:
 
 
 def head_of_tokens(hf: HuggingFaceConfig) -> dict[str, Any]:
-    """A language model's head, a classifier of the last token without a bias, or none."""
+    """A language model's head, a classifier of the last token without a bias, one of each token, or none."""
+    if hf.head == "classifier" and hf.labels == "each-word":
+        return head_of_words(hf)
     if hf.head == "classifier":
-        return {"head": "classifier", "classes": hf.classes, "pool": "last", "class_bias": False}
+        pooled = {"head": "classifier", "classes": hf.classes, "labels": hf.labels}
+        return pooled | {"pool": "last", "class_bias": False}
     return {"head": hf.head}
+
+
+def head_of_words(hf: HuggingFaceConfig) -> dict[str, Any]:
+    """A classifier of each token, which all families have alike."""
+    return {"head": "classifier", "classes": hf.classes, "labels": "each-word", "class_bias": True}
 
 
 def head_of_encoder(hf: HuggingFaceConfig, activation: str, pool_dense: str = "tanh") -> dict[str, Any]:
     """A masked-language-model head, a classifier, or none."""
+    if hf.head == "classifier" and hf.labels == "each-word":
+        return head_of_words(hf)
     if hf.head == "classifier":
-        return {"head": "classifier", "classes": hf.classes, "pool": "first", "pool_dense": pool_dense}
+        pooled = {"head": "classifier", "classes": hf.classes, "labels": hf.labels}
+        return pooled | {"pool": "first", "pool_dense": pool_dense}
     if hf.head == "none":
         return {"head": "none"}
     hf.expect(tie_word_embeddings=True)

@@ -8,8 +8,9 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from clearhead.config.model_base import Head
-from clearhead.exchange.families.hf_config import head_of
+from clearhead.exchange.families.hf_config import TOKENS, head_of
 from clearhead.exchange.families.registry import FAMILIES, UNSUPPORTED
+from clearhead.exchange.families.weight_names import is_pooled
 from clearhead.exchange.weights.read import StoredTensor
 
 # Weights that only one family has; the first match counts.
@@ -41,6 +42,8 @@ def complete_config(
     if head is None and not config.get("architectures"):
         head = infer_head(family, weights)
         notes.append(f"config.json has no architectures; by its weights the head is {head}")
+        if head == "classifier" and labels_words(family, weights):
+            found["architectures"] = [TOKENS]
     head = head or head_of(config)
     if head == "classifier":
         found, more = with_classes(found, weights)
@@ -76,6 +79,13 @@ def infer_head(family: str, weights: Collection[str]) -> Head:
         if any(name in weights for name in own):
             return head
     return "none" if FAMILIES[family].shape == "encoder" else "language"
+
+
+def labels_words(family: str, weights: Collection[str]) -> bool:
+    """Whether a classifier lacks all weights of one that labels texts; in some families both have the same."""
+    rows = FAMILIES[family].weight_names.heads["classifier"]
+    of_texts = [row for row in rows if str(row.ours).startswith("head.dense.") or row.when is is_pooled]
+    return bool(of_texts) and not any(row.theirs.replace("{p}", "weight") in weights for row in of_texts)
 
 
 def is_own(ours: str | tuple[str, ...]) -> bool:

@@ -27,6 +27,16 @@ def has_two_sides(config: ModelConfig) -> bool:
     return config.feedforward in GATED or is_squared(config)
 
 
+def has_words(config: ModelConfig) -> bool:
+    """Whether it classifies each token."""
+    return config.labels == "each-word"
+
+
+def is_pooled(config: ModelConfig) -> bool:
+    """Whether it classifies whole texts."""
+    return not has_words(config)
+
+
 GPT2 = WeightNames(
     prefix="transformer.",
     trunk=[
@@ -44,7 +54,10 @@ GPT2 = WeightNames(
     ],
     heads={
         "language": [Rename("lm_head.weight", "head.table.weight")],
-        "classifier": [Rename("score.weight", "head.out.weight")],
+        "classifier": [
+            Rename("score.weight", "head.out.weight", when=is_pooled),
+            Rename("classifier.{p}", "head.out.{p}", when=has_words),
+        ],
     },
     unused=["h.*.attn.bias", "h.*.attn.masked_bias"],  # the causal mask
 )
@@ -68,7 +81,7 @@ LLAMA = WeightNames(  # Llama 2 and 3, Mistral, Qwen 2 (biases of q, k, v) and 3
     trunk=LLAMA_TRUNK,
     heads={
         "language": [Rename("lm_head.weight", "head.table.weight")],
-        "classifier": [Rename("score.weight", "head.out.weight")],
+        "classifier": [Rename("score.{p}", "head.out.{p}")],
     },
     unused=[ROTATION],
 )
@@ -130,7 +143,8 @@ ROBERTA = WeightNames(
         ],
         "classifier": [
             Rename("classifier.dense.{p}", "head.dense.{p}"),
-            Rename("classifier.out_proj.{p}", "head.out.{p}"),
+            Rename("classifier.out_proj.{p}", "head.out.{p}", when=is_pooled),
+            Rename("classifier.{p}", "head.out.{p}", when=has_words),
         ],
     },
     unused=["embeddings.position_ids", "pooler.dense.*"],  # 0, 1, 2 …; a head that is unused

@@ -13,7 +13,7 @@ from torch import Tensor
 from clearhead.errors import DataError, InputError
 from clearhead.inspection.attribution.goals import Metric, answers, one_text, transformer_of
 from clearhead.inspection.attribution.passes import Progress, edited_outcomes
-from clearhead.inspection.capture import Edit, Watcher, capture, replace, zero
+from clearhead.inspection.capture import Edit, capture, locate, replace, zero
 from clearhead.layers.masks import real_tokens
 from clearhead.layers.sites import site_names
 from clearhead.models.inputs import Inputs
@@ -75,15 +75,15 @@ def values_in(
     module: Model, inputs: Inputs, places: Iterable[str], token: int | None = None
 ) -> dict[str, Tensor]:
     """What each part held in a pass, of all tokens or of one."""
-    located = {place: locate(module, place) for place in places}
+    located = {place: locate_one(module, place) for place in places}
     with capture(module, *({site for site, _ in located.values()} or {""})) as trace:
         module(inputs)
     return {place: part_of(trace[site], one, token) for place, (site, one) in located.items()}
 
 
-def locate(module: Model, place: str) -> tuple[str, Edit]:
+def locate_one(module: Model, place: str) -> tuple[str, Edit]:
     """The site of a part, and its head and unit there."""
-    found = Watcher(module, ("",), (), attached=False).locate(zero(place), list(site_names(module)))
+    found = locate(zero(place), site_names(module))
     if len(found) > 1:
         raise InputError(f"{place} means {len(found)} sites.\nName one of them, such as {found[0][0]}.")
     return found[0]
@@ -100,7 +100,7 @@ def part_of(X: Tensor, one: Edit, token: int | None = None) -> Tensor:
 def mean_activations(model: Any, batches: Iterable[Inputs], *places: str) -> dict[str, Tensor]:
     """The mean of each part over all real tokens of a data set, which is read once, in a stream."""
     module = transformer_of(model)
-    located = {place: locate(module, place) for place in places}
+    located = {place: locate_one(module, place) for place in places}
     for place, (site, _) in located.items():
         if site.endswith((".scores", ".weights", "logits", "pooled")):
             raise InputError(

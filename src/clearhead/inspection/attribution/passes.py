@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from clearhead.inspection.attribution.goals import Metric, answers, one_text, repeated, transformer_of
-from clearhead.inspection.capture import Edit, Watcher, apply, check_edit, edit, intervene
+from clearhead.inspection.capture import Edit, apply, check_edit, edit, intervene, locate
 from clearhead.layers.sites import site_names
 from clearhead.models.inputs import Inputs
 from clearhead.models.model import Model
@@ -45,11 +45,11 @@ def chunks(edits: Sequence[Edit], inputs: Inputs) -> Iterator[tuple[int, Sequenc
 
 def by_row(module: Model, edits: Sequence[Edit]) -> list[Edit]:
     """One edit for each site, which changes some rows of a batch, each in its own way."""
-    watcher, known = Watcher(module, ("",), (), attached=False), list(site_names(module))
+    known = site_names(module)
     sites: dict[str, list[tuple[int, Edit]]] = {}
     for row, one in enumerate(edits):
         check_edit(one)
-        for name, simple in watcher.locate(one, known):
+        for name, simple in locate(one, known):
             sites.setdefault(name, []).append((row, simple))
     return [edit(name, partial(change_rows, rows, name)) for name, rows in sites.items()]
 

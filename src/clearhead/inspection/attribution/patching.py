@@ -30,6 +30,7 @@ class Patching:
 
     places: list[str]
     scores: Tensor  # (places, tokens); NaN beyond the text that a part reads
+    outcomes: Tensor  # the answers behind them
     clean: float
     corrupted: float
 
@@ -65,12 +66,12 @@ def activation_patching(
         replace(places[row], values[places[row]][..., token, :].unsqueeze(-2), token=token)
         for row, token in cells
     ]
-    found = (edited_outcomes(module, corrupted, edits, metric, progress) - ends[1]) / gap
-    scores = torch.full((len(places), max(counts.values(), default=0)), torch.nan)
+    found = edited_outcomes(module, corrupted, edits, metric, progress)
+    outcomes = torch.full((len(places), max(counts.values(), default=0)), torch.nan)
     if cells:
         rows, tokens = torch.tensor(cells).mT
-        scores[rows, tokens] = found
-    return Patching(places, scores, ends[0], ends[1])
+        outcomes[rows, tokens] = found
+    return Patching(places, (outcomes - ends[1]) / gap, outcomes, ends[0], ends[1])
 
 
 def patch_places(module: Model) -> list[str]:

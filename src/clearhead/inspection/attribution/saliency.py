@@ -34,6 +34,8 @@ class Saliency:
     source: Tensor | None
     value: float  # of the metric for the text
     baseline: float | None = None  # and for the baseline, if there is one
+    # Of the text, and of the source: vectors (1, n, d) and gradients, whose products add up to the scores.
+    factors: tuple[tuple[Tensor, Tensor], ...] = ()
 
     @property
     def error(self) -> float | None:
@@ -57,16 +59,22 @@ def gradient_times_input(model: Any, inputs: Inputs, metric: Metric) -> Saliency
     module, inputs = transformer_of(model), one_text(inputs)
     X = vectors_of(module, inputs)
     value, G = gradients(module, inputs, X, metric)
-    return Saliency(*scores(X, G), value=float(value))
+    return Saliency(*scores(X, G), value=float(value), factors=tuple(zip(X, G, strict=True)))
 
 
 def integrated_gradients(
-    model: Any, inputs: Inputs, metric: Metric, baseline: int | None = None, steps: int = STEPS
+    model: Any,
+    inputs: Inputs,
+    metric: Metric,
+    baseline: int | None = None,
+    steps: int = STEPS,
+    batch_tokens: int | None = None,
 ) -> Saliency:
     """The gradient averaged on the straight way from a baseline, times the way.
 
     The baseline is the vector of a token, such as that of padding, in every place; if omitted, the mean of all vectors.
-    The mean over the way is Gauss's quadrature, whose error falls faster with the steps than that of even ones.
+    The mean over the way is Gauss's quadrature, whose error falls faster with the steps than that of even ones. At most
+    `batch_tokens` tokens, if given, are computed at once.
     """
     module, inputs = transformer_of(model), one_text(inputs)
     if steps < 1:
@@ -76,7 +84,8 @@ def integrated_gradients(
     way = [end - begin for begin, end in zip(start, X, strict=True)]
     nodes, weights = np.polynomial.legendre.leggauss(steps)
     total = [torch.zeros_like(part) for part in X]
-    size = max(1, BATCH_TOKENS // max(part.shape[1] for part in X))
+    most = BATCH_TOKENS if batch_tokens is None else min(BATCH_TOKENS, batch_tokens)
+    size = max(1, most // max(part.shape[1] for part in X))
     for first in range(0, steps, size):
         at = torch.tensor((nodes[first : first + size] + 1) / 2, dtype=X[0].dtype, device=X[0].device)
         share = torch.tensor(weights[first : first + size] / 2, dtype=X[0].dtype, device=X[0].device)
@@ -87,7 +96,8 @@ def integrated_gradients(
         ]
     with torch.no_grad():
         ends = [float(answers(module, with_vectors(inputs, at), metric)) for at in (X, start)]
-    return Saliency(*scores(way, total), value=ends[0], baseline=ends[1])
+    factors = tuple(zip(way, total, strict=True))
+    return Saliency(*scores(way, total), value=ends[0], baseline=ends[1], factors=factors)
 
 
 def vectors_of(module: Model, inputs: Inputs) -> list[Tensor]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from clearhead.errors import DataError, InputError
-from clearhead.inspection.attribution.ablation import locate, part_of, real_at
+from clearhead.inspection.attribution.ablation import locate_one, part_of, real_at
 from clearhead.inspection.attribution.goals import transformer_of
 from clearhead.inspection.capture import capture
 from clearhead.layers.attention import Attention
@@ -34,7 +34,7 @@ def strongest(model: Any, batches: Iterable[Inputs], place: str, count: int = 10
     Each text counts once, by its strongest token. Only the best so far are kept.
     """
     module = transformer_of(model)
-    site, one = locate(module, place)
+    site, one = locate_one(module, place)
     if one.unit is None and one.head is None:
         raise InputError(
             f"{place} is neither a unit nor a head.\nName one, such as decoder.0.ffn.3 or decoder.0.self.1."

@@ -18,6 +18,7 @@ from clearhead.inspection.heads.importance import (
     loss_importance,
     mean_loss,
 )
+from clearhead.inspection.heads.shares import check_share
 from clearhead.models.model import Model
 from clearhead.models.transformer.pruned import pruned
 
@@ -33,13 +34,6 @@ class CurvePoint:
     kept: int
     heads: int
     loss: float
-
-
-def check_share(share: float, what: str) -> float:
-    """A share of heads or units to keep."""
-    if not 0 < share <= 1:
-        raise InputError(f"{what} {share:g} is not a share above 0 and up to 1.\nGive a number such as 0.6.")
-    return share
 
 
 def kept_by_sublayer(config: ModelConfig, removed: Iterable[str]) -> dict[str, list[int]]:
@@ -85,12 +79,16 @@ def prune_to(
     rounds: int = 1,
     by: ImportanceKind = "gradient",
     progress: Progress = lambda done, of: None,
+    known: Mapping[str, float] | None = None,
 ) -> Model:
-    """The model with so many heads left; in each round the least important go, as they are in what is left then."""
+    """The model with so many heads left; in each round the least important go, as they are in what is left then.
+
+    `known` is the importance of the heads of the whole model, if it was measured before.
+    """
     module, config = headed(model)
     before = len(head_names(config))
     for round_ in range(1, rounds + 1):
-        importance = importance_by(by, module, tasks)
+        importance = importance_by(by, module, tasks) if known is None or round_ > 1 else known
         left = before - round((before - count) * round_ / rounds)
         gone = removal_order(importance)[: len(importance) - left]
         assert isinstance(module.config, ModelConfig)

@@ -17,10 +17,12 @@ from clearhead.data.batching.batches import IGNORE
 from clearhead.errors import DataError, InputError
 from clearhead.inspection.attribution.passes import Progress
 from clearhead.inspection.capture import Edit, edit, intervene, module_of, zero
+from clearhead.models.heads import choices
 from clearhead.models.inputs import Inputs
 from clearhead.models.model import Model
 
-# What a model reads, and what is right: ids (b, n), IGNORE where nothing is to be predicted, or classes (b,).
+# What a model reads, and what is right: ids (b, n), IGNORE where nothing is to be predicted, classes (b,),
+# or for each class whether it fits (b, classes).
 Task = tuple[Inputs, Tensor]
 
 
@@ -44,7 +46,7 @@ def head_names(config: ModelConfig) -> list[str]:
 def summed_loss(module: Model, task: Task) -> tuple[Tensor, int]:
     """The sum of −log P of what is right, and of how many predictions."""
     inputs, wanted = task
-    Z = module(inputs).flatten(0, -2).float()
+    Z = choices(module(inputs), wanted).flatten(0, -2).float()
     count = int((wanted != IGNORE).sum())
     return F.cross_entropy(Z, wanted.flatten(), ignore_index=IGNORE, reduction="sum"), count
 

@@ -1,8 +1,10 @@
 """What each head does: where it looks, on average over the queries of a data set, and on repeated random tokens (N46).
 
-previous, first, itself   the weight on the token before, on the first one, on the query's own
+previous, first, itself   the weight on the token before, on the first one, on the query's own; previous and first not
+                          of the first query, which has no other token before it
 same                      the weight on other tokens with the query's id, where there are any
 entropy, distance         of the weights in nats; of the keys in tokens
+largest                   the largest weight of a query
 diagonal                  of cross-attention: the weight within one token of the place that the lengths suggest
 induction                 on R R, random tokens twice: the weight on the token after the query's first occurrence
                           (Olsson et al., 2022); only of a decoder
@@ -16,10 +18,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from clearhead.data.frames import document_frame, target_frame
+from clearhead.decoding.generate import tokenizer_of
 from clearhead.errors import DataError
 from clearhead.inspection.capture import edit, intervene
 from clearhead.inspection.heads.importance import headed
 from clearhead.layers.masks import real_tokens
+from clearhead.model_folder import Bundle
 from clearhead.models.inputs import Inputs
 
 ROWS, LENGTH = 8, 24  # of the repeated random tokens
@@ -34,6 +39,7 @@ class HeadRole:
     """Where one head looks; None where a number has no meaning for it."""
 
     entropy: float
+    largest: float
     previous: float | None = None
     first: float | None = None
     itself: float | None = None
@@ -102,42 +108,62 @@ def head_roles(
     }
 
 
-def measured(name: str, A: Tensor, inputs: Inputs) -> dict[str, tuple[Tensor, int]]:
-    """Sums over the real queries of weights A (b, h, n, m), and how many queries they are of."""
+def measured(
+    name: str, A: Tensor, inputs: Inputs, rows: slice = slice(None)
+) -> dict[str, tuple[Tensor, int]]:
+    """Sums over the real queries of weights A (b, h, n, m), and how many queries they are of.
+
+    With `rows` the weights are those of some queries only.
+    """
     is_source = name.startswith("encoder.") and inputs.source is not None
-    n, m = A.shape[2:]
-    real = real_tokens(inputs.source_counts if is_source else inputs.counts, n)
-    real = torch.ones(len(A), n, dtype=torch.bool) if real is None else real.cpu()
+    ids = inputs.source if is_source else inputs.tokens
+    assert ids is not None
+    m = A.shape[3]
+    lengths = real_tokens(inputs.source_counts if is_source else inputs.counts, ids.shape[1])
+    whole = torch.ones(ids.shape, dtype=torch.bool) if lengths is None else lengths.cpu()
+    real = whole[:, rows]
 
     def total(values: Tensor, which: Tensor = real) -> tuple[Tensor, int]:  # values (b, h, n)
         return (values * which[:, None]).sum((0, 2)), int(which.sum())
 
-    found = {"entropy": total(torch.special.entr(A).sum(-1))}
-    at, to = torch.arange(n)[:, None], torch.arange(m)
+    found = {"entropy": total(torch.special.entr(A).sum(-1)), "largest": total(A.amax(-1))}
+    at, to = torch.arange(ids.shape[1])[rows, None], torch.arange(m)
     if name.endswith("cross"):
         keys = torch.full((len(A),), m) if inputs.source_counts is None else inputs.source_counts.cpu()
-        queries = real.sum(1)
-        expected = at * (keys / queries)[:, None, None]  # (b, n, 1)
-        return found | {"diagonal": total((A * ((to - expected).abs() <= 1)[:, None]).sum(-1))}
-    ids = inputs.source if is_source else inputs.tokens
-    assert ids is not None
-    other = (ids[:, :, None] == ids[:, None, :]).cpu() & (at != to) & real[:, None]  # (b, n, m)
+        expected = at * (keys / whole.sum(1))[:, None, None]  # (b, n, 1)
+        return found | {
+            "first": total(A[..., 0]),
+            "diagonal": total((A * ((to - expected).abs() <= 1)[:, None]).sum(-1)),
+        }
+    other = (ids[:, rows, None] == ids[:, None, :]).cpu() & (at != to) & whole[:, None]  # (b, n, m)
     if name.startswith("decoder."):
         other &= to < at
-    later = real & (torch.arange(n) > 0)
-    previous = torch.zeros(A.shape[:3], dtype=A.dtype)
-    previous[:, :, 1:] = A.diagonal(-1, 2, 3)
+    later = real & (at[:, 0] > 0)
     return found | {
-        "previous": total(previous, later),
+        "previous": total((A * (at - to == 1)).sum(-1), later),
         "first": total(A[..., 0], later),
-        "itself": total(A.diagonal(0, 2, 3)),
+        "itself": total((A * (at == to)).sum(-1)),
         "same": total((A * other[:, None]).sum(-1), other.any(-1) & real),
         "distance": total((A * (at - to).abs()).sum(-1)),
     }
 
 
+def start_of(bundle: Bundle) -> tuple[int, ...]:
+    """The ids that begin every text of a decoder."""
+    if bundle.tokenizer is None or bundle.config.shape == "encoder":
+        return ()
+    specials = tokenizer_of(bundle.tokenizer).specials
+    return (target_frame if bundle.module.translates else document_frame)(specials).before
+
+
 def induction_scores(model: Any, start: Sequence[int] = (), seed: int = 1) -> dict[str, float]:
     """How much each head of a decoder looks at what followed the query's first occurrence."""
+    by_query = induction_by_query(model, start, seed)
+    return {name: sum(weights) / len(weights) for name, weights in by_query.items()}
+
+
+def induction_by_query(model: Any, start: Sequence[int] = (), seed: int = 1) -> dict[str, list[float]]:
+    """The same for each of the repeated tokens, in the mean over the texts; empty where there is no room for two."""
     module, config = headed(model)
     if config.shape == "encoder":
         return {}
@@ -151,22 +177,19 @@ def induction_scores(model: Any, start: Sequence[int] = (), seed: int = 1) -> di
     tokens = torch.cat([torch.tensor(start, dtype=torch.long).expand(ROWS, -1), R, R], 1)
     source = torch.randint(config.vocabulary_encoder, (ROWS, room), generator=generator)
     at = torch.arange(room) + len(start) + room
-    sums = WeightSums()
+    found: dict[str, list[float]] = {}
 
     def measure(name: str, A: Tensor) -> dict[str, tuple[Tensor, int]]:
-        if not name.startswith("decoder.") or name.endswith("cross"):
-            return {}
-        return {"induction": (A[:, :, at, at - room + 1].sum((0, 2)), ROWS * room)}
+        if name.startswith("decoder.") and not name.endswith("cross"):
+            means = A[:, :, at, at - room + 1].mean(0)  # (h, n)
+            heads = zip(config.heads(name), means.tolist(), strict=True)
+            found.update((f"{name}.{head}", weights) for head, weights in heads)
+        return {}
 
     device = next(module.parameters()).device
     given = Inputs(tokens.to(device), source=source.to(device) if module.translates else None)
-    read_weights(model, given, measure, sums)
-    return {
-        f"{name}.{head}": sums.means(name, place)["induction"]
-        for name in config.attentions()
-        if name.startswith("decoder.") and name.endswith("self")
-        for place, head in enumerate(config.heads(name))
-    }
+    read_weights(model, given, measure, WeightSums())
+    return found
 
 
 def relation_weights(
@@ -203,7 +226,7 @@ def strongest_role(role: HeadRole) -> str:
     shares = {
         key: value
         for key, value in asdict(role).items()
-        if key not in ("entropy", "distance") and value is not None
+        if key not in ("entropy", "distance", "largest") and value is not None
     }
     name, share = max(shares.items(), key=lambda item: item[1], default=("", 0.0))
     return name if share >= 0.4 else ""

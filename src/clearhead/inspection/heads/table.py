@@ -1,13 +1,12 @@
 """All that is known of every head: a model and batches enter; importance and role by head leave, and a picture."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from clearhead.data.frames import document_frame, target_frame
-from clearhead.decoding.generate import tokenizer_of
 from clearhead.inspection.heads.importance import Task, gate_importance, loss_importance
-from clearhead.inspection.heads.roles import HeadRole, head_roles, strongest_role
+from clearhead.inspection.heads.labels import EVEN, LabelledText, label_weights
+from clearhead.inspection.heads.roles import HeadRole, head_roles, start_of, strongest_role
 from clearhead.inspection.markup import Markup, row_names, tag
 from clearhead.model_folder import Bundle
 
@@ -28,17 +27,22 @@ class HeadMeasure:
     loss_without: float | None  # how much the loss rises if it is put to zero; None if that was not measured
     role: HeadRole
     does: str  # where it looks most, if anywhere in particular
+    labels: dict[str, float] = field(default_factory=dict)  # its weight on what the data name, if they do
 
     def as_row(self) -> dict[str, Any]:
         """All numbers by name."""
         row = asdict(self)
-        return row | row.pop("role") | {"does": row.pop("does")}
+        return row | row.pop("role") | row.pop("labels") | {"does": row.pop("does")}
 
 
 def measure_heads(
-    bundle: Bundle, tasks: Sequence[Task], leave_out: bool = True, stage: Stage = lambda name, done: None
+    bundle: Bundle,
+    tasks: Sequence[Task],
+    leave_out: bool = True,
+    stage: Stage = lambda name, done: None,
+    labelled: Iterable[LabelledText] = (),
 ) -> list[HeadMeasure]:
-    """Importance and role of every head, in the order of the model."""
+    """Importance and role of every head, in the order of the model; with labelled texts also what it looks at there."""
     module = bundle.module
     importance, _ = gate_importance(module, tasks, lambda done, of: stage("gradients", done))
     without: Mapping[str, float] = {}
@@ -46,18 +50,22 @@ def measure_heads(
         without = loss_importance(module, tasks, lambda done, of: stage("leaving out heads", done))
     stage("looking at the weights", 0)
     roles = head_roles(module, [inputs for inputs, _ in tasks], start_of(bundle))
+    by_label = label_weights(module, labelled)
+    found = []
+    for name, value in importance.items():
+        labels = {label: by_head[name] for label, by_head in by_label.items() if name in by_head}
+        does = ", ".join(filter(None, (strongest_role(roles[name]), *strong_labels(labels))))
+        found.append(HeadMeasure(name, value, without.get(name), roles[name], does, labels))
+    return found
+
+
+def strong_labels(labels: Mapping[str, float]) -> list[str]:
+    """What a head looks at in particular: more than 0.4 of its weight, and twice what even attention would give."""
     return [
-        HeadMeasure(name, value, without.get(name), roles[name], strongest_role(roles[name]))
-        for name, value in importance.items()
+        label
+        for label, weight in labels.items()
+        if not label.endswith(EVEN) and weight >= max(0.4, 2 * labels.get(label + EVEN, 0.0))
     ]
-
-
-def start_of(bundle: Bundle) -> tuple[int, ...]:
-    """The ids that begin every text of a decoder."""
-    if bundle.tokenizer is None or bundle.config.shape == "encoder":
-        return ()
-    specials = tokenizer_of(bundle.tokenizer).specials
-    return (target_frame if bundle.module.translates else document_frame)(specials).before
 
 
 def head_map(values: Mapping[str, float], label: str) -> Markup:

@@ -27,7 +27,7 @@ class Change:
 
 
 @torch.no_grad()
-def change_of(captured: Pass, ablated: Sequence[str]) -> Change | None:
+def change_of(captured: Pass, off: Sequence[str]) -> Change | None:
     """How the pass of a changed model differs from the original's on the same tokens; None without a head."""
     if captured.module.config.head == "none":
         return None
@@ -42,7 +42,7 @@ def change_of(captured: Pass, ablated: Sequence[str]) -> Change | None:
     if not captured.inspector.translates:
         return Change(position, before, after)
     own = captured.inspector.translate(captured.text)
-    return Change(position, before, after, own, changed_translation(captured, ablated))
+    return Change(position, before, after, own, changed_translation(captured, off))
 
 
 def moved_tokens(captured: Pass, module: Model, result: Tensor) -> Iterator[tuple[int, Tensor, Tensor]]:
@@ -61,15 +61,15 @@ def divergence(before: Tensor, after: Tensor) -> float:
 
 def likeliest(captured: Pass, z: Tensor) -> Prediction:
     """The likeliest token or class of a row of logits."""
-    return max(likeliest_of(captured, probabilities(z), 1), key=lambda one: one.p)
+    return max(likeliest_of(captured, probabilities(captured, z), 1), key=lambda one: one.p)
 
 
-def changed_translation(captured: Pass, ablated: Sequence[str]) -> str:
+def changed_translation(captured: Pass, off: Sequence[str]) -> str:
     """The translation of a changed model by itself, found as the original's is."""
     inspector = captured.inspector
-    if "mask" in ablated:  # no cache can be used, and so no search
+    if "mask" in off:  # no cache can be used, and so no search
         names = [edit.place for edit in captured.muted]
-        found = compare_cache(inspector, captured.text, DecodingConfig(temperature=0.0), ablated, names)
+        found = compare_cache(inspector, captured.text, DecodingConfig(temperature=0.0), off, names)
         return inspector.tokenizer("decoder").decode([step.token.id for step in found.steps])
     generator = Generator(replace(inspector.bundle, module=captured.module), captured.module)
     with intervene(captured.module, *captured.muted):

@@ -9,7 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from clearhead.errors import InputError, suggest
-from clearhead.inspection.capture import edit
+from clearhead.inspection.capture import edit, intervene
+from clearhead.inspection.heads.importance import headed
+from clearhead.inspection.heads.roles import HeadRole, WeightSums, induction_by_query, measured, start_of
+from clearhead.inspection.pass_bytes import inputs_of
 from clearhead.inspection.passes import Pass
 from clearhead.inspection.readings.predictions import check_position, probabilities
 from clearhead.inspection.readings.tensors import stack_of
@@ -21,17 +24,12 @@ CONTENT_LETTERS = 4  # a word with fewer is rarely about anything
 
 
 @dataclass(frozen=True)
-class HeadStatistics:
-    """Where a head looks; each number is the mean over its queries."""
+class HeadStatistics(HeadRole):
+    """Where a head looks in this text."""
 
-    attention: str  # its sublayer, such as decoder.0.self
-    head: int
-    place: int  # among the heads of the sublayer that pruning left
-    entropy: float  # in nats
-    distance: float | None  # of the keys in tokens; None in cross-attention
-    first: float  # weight on the first token
-    previous: float | None  # weight on the token before; None in cross-attention
-    largest: float
+    attention: str = ""  # its sublayer, such as decoder.0.self
+    head: int = 0
+    place: int = 0  # among the heads of the sublayer that pruning left
 
 
 @dataclass(frozen=True)
@@ -73,36 +71,22 @@ def head_statistics(captured: Pass) -> list[HeadStatistics]:
 
 def statistics_of(captured: Pass, attention: str, heads: Sequence[int]) -> list[HeadStatistics]:
     """The statistics of the heads of a sublayer, from sums over its queries."""
-    sums, n, is_self = torch.zeros(len(heads), 5, dtype=torch.double), 0, attention.endswith("self")
+    sums, inputs = WeightSums(), inputs_of(captured.module, captured.ids)
     for rows, _, weights in captured.trace.attention_parts(attention):
-        at, n = torch.arange(rows.start, rows.stop)[:, None], rows.stop
-        gap = (at - torch.arange(weights.shape[-1])).double()
-        for place in range(len(heads)):
-            A = weights[place].double()  # (n, m)
-            before = A[gap == 1].sum() if is_self else A.new_zeros(())
-            found = (
-                torch.special.entr(A).sum(),
-                (A * gap.abs()).sum(),
-                A[:, 0].sum(),
-                before,
-                A.amax(-1).sum(),
-            )
-            sums[place] += torch.stack(found)
+        for place in range(len(heads)):  # one at a time, as they are in double
+            found = measured(attention, weights[None, [place]].double(), inputs, rows)
+            sums.add(f"{attention}.{place}", found)
     return [
-        HeadStatistics(
-            attention,
-            head,
-            place,
-            entropy=float(entropy / n),
-            distance=float(distance / n) if is_self else None,
-            first=float(first / n),
-            previous=float(previous / max(1, n - 1)) if is_self else None,
-            largest=float(largest / n),
-        )
-        for place, (head, (entropy, distance, first, previous, largest)) in enumerate(
-            zip(heads, sums, strict=True)
-        )
+        HeadStatistics(**sums.means(f"{attention}.{place}", 0), attention=attention, head=head, place=place)
+        for place, head in enumerate(heads)
     ]
+
+
+def induction(captured: Pass) -> dict[str, list[float]]:
+    """By head, its weight on what followed the first occurrence of each of some random tokens written twice."""
+    headed(captured.module)
+    with intervene(captured.module, *captured.muted):
+        return induction_by_query(captured.module, start_of(captured.inspector.bundle))
 
 
 def strongest_pairs(captured: Pass, attention: str) -> list[StrongestPair]:
@@ -176,7 +160,7 @@ def mute_effects(captured: Pass, position: int, attention: str | None = None) ->
         raise InputError("This model has no head, so it predicts nothing that muting could change.")
     if attention is not None:
         check_attention(captured, attention)
-    before, effects = probabilities(captured.trace.row(position)), []
+    before, effects = probabilities(captured, captured.trace.row(position)), []
     best, entropy = int(before.argmax()), torch.special.entr(before).sum()
     for name in config.attentions() if attention is None else [attention]:
         if not config.heads(name):  # pruned
@@ -198,7 +182,7 @@ def without_each_head(captured: Pass, attention: str, position: int) -> Tensor:
     for rows in torch.arange(count).split(max(1, MUTED_TOKENS // n)):
         mute = partial(mute_heads, rows[:, None] == torch.arange(count))
         Z = captured.rerun_rows(edit(f"{attention}.heads", mute), rows=len(rows), position=position)
-        found.append(torch.softmax(Z.double(), -1))
+        found.append(probabilities(captured, Z))
     return torch.cat(found)
 
 

@@ -38,9 +38,9 @@ def leave_one_out(captured: Pass) -> LeaveOneOut:
     for word, places in words:
         kept = [id for place, id in enumerate(captured.ids[stack]) if place not in places]
         if kept:
-            P = probabilities(captured.rerun(ids={stack: kept}))
+            P = probabilities(captured, captured.rerun(ids={stack: kept}))
             rows.append(WithoutWord(word, sorted(places), P.tolist()))
-    whole = probabilities(captured.trace.row(-1)).tolist()
+    whole = probabilities(captured, captured.trace.row(-1)).tolist()
     return LeaveOneOut("token" if is_one else "word", captured.inspector.reader.labels, whole, rows)
 
 

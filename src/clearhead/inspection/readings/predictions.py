@@ -39,9 +39,10 @@ class TextLoss:
     mean: float | None  # None if nothing follows
 
 
-def probabilities(z: Tensor) -> Tensor:
-    """The probabilities of a row of logits, in double."""
-    return torch.softmax(z.double(), -1)
+def probabilities(captured: Pass, z: Tensor) -> Tensor:
+    """The probabilities of rows of logits, in double: of one choice, or of each label by itself if several may fit."""
+    several = captured.module.config.labels == "several"
+    return torch.sigmoid(z.double()) if several else torch.softmax(z.double(), -1)
 
 
 def check_position(captured: Pass, stack: str, position: int) -> None:
@@ -56,7 +57,7 @@ def predictions(captured: Pass, position: int = -1) -> list[Prediction]:
     if captured.module.config.head == "none":
         return []
     check_position(captured, captured.top, position)
-    return likeliest_of(captured, probabilities(captured.trace.row(position)), 10)
+    return likeliest_of(captured, probabilities(captured, captured.trace.row(position)), 10)
 
 
 def calibrated_predictions(captured: Pass) -> list[Prediction]:
@@ -64,7 +65,7 @@ def calibrated_predictions(captured: Pass) -> list[Prediction]:
     if captured.module.config.head != "classifier":
         return []
     z = captured.trace.row(-1).double()
-    return likeliest_of(captured, probabilities(z / captured.inspector.reader.temperature), len(z))
+    return likeliest_of(captured, probabilities(captured, z / captured.inspector.reader.temperature), len(z))
 
 
 def text_loss(captured: Pass) -> TextLoss:

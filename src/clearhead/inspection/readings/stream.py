@@ -71,16 +71,20 @@ def stream_norms(captured: Pass) -> dict[str, list[float]]:
 
 @torch.no_grad()
 def logit_lens(captured: Pass, position: int) -> list[LensReading]:
-    """What the head predicts from the stream after each sublayer, normed as at the end."""
+    """What the head predicts from the stream after each sublayer, normed as at the end; nothing of several labels."""
     module, top = captured.module, captured.top
     stack = stack_of(captured, top)
     check_position(captured, top, position)
     readings = []
-    for site in stream_sites(captured, top) if module.config.head != "none" else []:
+    config = module.config
+    is_one_choice = config.head != "none" and config.labels != "several"
+    for site in stream_sites(captured, top) if is_one_choice else []:
         X = stack.norm(captured.trace[site])
-        if module.config.head == "language":  # one row of logits, not one for each token
+        if (
+            config.head == "language" or config.labels == "each-word"
+        ):  # one row of logits, not one for each token
             X = X[:, [position]]
         z = module.head(X).flatten().double()
-        best = likeliest_of(captured, probabilities(z), LENS_TOKENS)
+        best = likeliest_of(captured, probabilities(captured, z), LENS_TOKENS)
         readings.append(LensReading(site, best, float(torch.logsumexp(z, -1))))
     return readings

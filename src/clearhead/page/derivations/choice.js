@@ -6,7 +6,7 @@ import { app, choice, passOf, reading, rule, site, stackOf, temperatureOf, token
 import { at, dot, listing, rowOf, shown, terms, total } from "./terms.js";
 import { gelu, normed } from "./stream.js";
 
-const classifies = () => app.model.head === "classifier";
+export const classifies = () => app.model.head === "classifier";
 const after = (i) => (classifies() ? [] : [" after ", shown(topStack(), i)]);
 
 // Names of what is predicted: classes, or tokens as far as they are known.
@@ -34,11 +34,12 @@ export async function probabilities(i, pass) {
 // What the head reads where the stream was X: behind the last norm, and pooled or transformed.
 async function headInput(X, i, isNormed) {
 	const stack = topStack(), { config } = app.model, { norm: kind, final_norm } = stackOf(stack);
-	const rows = classifies() || kind === "whole" ? tokens(stack).map((_, k) => k) : [i];
+	const isPooled = classifies() && config.labels !== "each-word";
+	const rows = isPooled || kind === "whole" ? tokens(stack).map((_, k) => k) : [i];
 	const ready = await Promise.all(rows.map(async (k) => (
 		isNormed || !final_norm ? Array.from(rowOf(X, k)) : (await normed(X, k, stack, `${stack}.norm`)).y
 	)));
-	if (classifies()) return pool(ready);
+	if (isPooled) return pool(ready);
 	if (!config.head_transform) return ready[rows.indexOf(i)];
 	const W = await weight("head.transform.weight"), b = (await weight("head.transform.bias")).data, d = W.shape[0];
 	const data = ready.flatMap((x) => Array.from({ length: d }, (_, c) => gelu(dot(x, rowOf(W, c)) + b[c])));
@@ -50,8 +51,8 @@ const POOLS = {
 	mean: (rows) => rows[0].map((_, c) => total(rows.map((x) => x[c])) / rows.length),
 	max: (rows) => rows[0].map((_, c) => Math.max(...rows.map((x) => x[c]))),
 };
-const pooledOf = (rows) => POOLS[app.model.config.pool](rows);
-const DENSE = { tanh: Math.tanh, relu: (x) => Math.max(0, x) };
+export const pooledOf = (rows) => POOLS[app.model.config.pool](rows);
+export const DENSE = { tanh: Math.tanh, relu: (x) => Math.max(0, x) };
 async function pool(rows) {
 	const dense = app.model.config.pool_dense, x = pooledOf(rows);
 	if (dense === "none") return x;
@@ -59,10 +60,11 @@ async function pool(rows) {
 	return x.map((_, c) => DENSE[dense](dot(x, rowOf(W, c)) + b[c]));
 }
 
-// One row of the head on a vector.
+// One row of the head.
+export const rowOfHead = (id) => weightRow(classifies() ? "head.out.weight" : app.model.config.tied ? stackOf(topStack()).table : "head.table.weight", id);
+// It on a vector.
 async function read(x, id) {
-	const { config } = app.model, name = classifies() ? "head.out.weight" : config.tied ? stackOf(topStack()).table : "head.table.weight";
-	const W = await weightRow(name, id), hasBias = classifies() ? config.class_bias : config.head_bias;
+	const { config } = app.model, W = await rowOfHead(id), hasBias = classifies() ? config.class_bias : config.head_bias;
 	const b = hasBias ? (await weightRow(classifies() ? "head.out.bias" : "head.bias", id))[0] : 0;
 	const scale = classifies() ? 1 : config.head_scale, cap = classifies() ? null : config.soft_cap;
 	const plain = dot(x, W) * scale + b;

@@ -1,10 +1,10 @@
 // Where the statistics of heads come from: each is a mean over queries, each query's share a sum over keys.
 
 import { note, percent } from "../parts/dom.js";
-import { app, attention, headAt, reading, scopedWeights, site } from "../app.js";
+import { app, attention, headAt, reading, scopedWeights, site, tokens } from "../app.js";
 import { post } from "../api.js";
 import { state } from "../state.js";
-import { at, listing, rowOf, shown, total } from "./terms.js";
+import { at, listing, shown, total } from "./terms.js";
 import { named, probabilities } from "./choice.js";
 
 // For each: the formula of the mean, of one query, and the terms of one query's sum (nothing: it is one weight).
@@ -17,21 +17,32 @@ const STATISTICS = {
 		label: "Distance", each: "∑_j A_{ij} | i − j |", heads: ["key", "A", "|i − j|", "product"],
 		term: (weight, i, j) => [Math.abs(i - j), weight * Math.abs(i - j)],
 	},
-	first: { label: "First-token share", each: "A_{i0}", key: () => 0 },
-	previous: { label: "Previous-token share", each: "A_{i , i − 1}", key: (i) => i - 1 },
+	first: { label: "First-token share", each: "A_{i0}", keys: (one, i) => (i || one.kind === "cross" ? [0] : []) },
+	previous: { label: "Previous-token share", each: "A_{i , i − 1}", keys: (one, i) => (i ? [i - 1] : []) },
+	itself: { label: "Own-token share", each: "A_{ii}", keys: (one, i) => [i] },
+	same: {
+		label: "Same-token share", each: "∑_{same j} A_{ij}",
+		keys: (one, i) => indices(one.keys).filter((j) => j !== i && tokens(one.keys)[j].id === tokens(one.keys)[i].id && (j < i || one.stack === "encoder")),
+	},
+	diagonal: {
+		label: "Diagonal share", each: "∑_{| j − i m ÷ n | ≤ 1} A_{ij}",
+		keys: (one, i) => indices(one.keys).filter((j) => Math.abs(j - i * (tokens(one.keys).length / tokens(one.stack).length)) <= 1),
+	},
 };
+const indices = (stack) => [...tokens(stack).keys()];
 
 const statistic = (kind) => async (who, i) => {
 	const { one, place, name } = headAt(who), A = await site(`${one.name}.weights`, place), own = STATISTICS[kind];
 	const [n, m] = A.shape, weight = (q, j) => [at(A, q, j), `weights:${q}:${j}:${name}`];
-	const sum = (q) => total(Array.from(rowOf(A, q), (x, j) => own.term(x, q, j).at(-1)));
+	const keys = (q) => own.keys?.(one, q) ?? [...Array(m).keys()], term = own.term || (() => []);
+	const sum = (q) => total(keys(q).map((j) => (own.term ? own.term(at(A, q, j), q, j).at(-1) : at(A, q, j))));
 	if (i !== undefined) return {
 		title: [`${own.label} of `, shown(one.stack, i), ` in head ${name}`], formula: own.each,
 		say: [" = the sum over the keys"], captured: sum(i), again: sum(i),
-		more: listing(own.heads, Array.from({ length: m }, (_, j) => [shown(one.keys, j), weight(i, j), ...own.term(at(A, i, j), i, j)])),
+		more: listing(own.heads || ["key", "A"], keys(i).map((j) => [shown(one.keys, j), weight(i, j), ...term(at(A, i, j), i, j)])),
 	};
-	const queries = [...Array(n).keys()].slice(kind === "previous" ? 1 : 0);
-	const value = (q) => (own.key ? weight(q, own.key(q)) : [sum(q), `${kind}:${name}:${q}`]);
+	const queries = [...Array(n).keys()].filter((q) => keys(q).length);
+	const value = (q) => (own.keys && keys(q).length === 1 ? weight(q, keys(q)[0]) : [sum(q), `${kind}:${name}:${q}`]);
 	const values = queries.map(value), captured = (await reading("heads")).find(
 		(row) => row.attention === one.name && row.place === place,
 	)[kind];
@@ -43,7 +54,19 @@ const statistic = (kind) => async (who, i) => {
 	};
 };
 
-export const [entropy, distance, first, previous] = Object.keys(STATISTICS).map(statistic);
+export const [entropy, distance, first, previous, itself, same, diagonal] = Object.keys(STATISTICS).map(statistic);
+
+// The weight on what followed a token's first occurrence, on random tokens written twice (Olsson et al., 2022).
+export async function induction(who) {
+	const values = (await reading("induction"))[who], captured = total(values) / values.length;
+	return {
+		title: [`Induction of head ${who}`], formula: "{1} / {n} ∑_i A_{i , i − n + 1}", say: [" = ", total(values), ` / ${values.length}`], captured, again: captured,
+		more: [
+			note("Not this text: random tokens R R, each twice. A query of the second R should look at what followed it in the first. Each line is the mean of the same query over eight such texts."),
+			listing(["query", "A"], values.map((value, i) => [`token ${i} of the second R`, value])),
+		],
+	};
+}
 
 // KL(before, after) when a head is muted: the model runs again without it.
 export async function moved(who, i) {

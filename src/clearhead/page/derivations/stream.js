@@ -18,7 +18,7 @@ export const streamSites = (stack) => {
 	];
 };
 const added = (i, c, place) => `${place.endsWith("ffn") ? "ffn" : "out"}:${i}:${c}:${place}`;
-const sumOf = (...Xs) => ({ shape: Xs[0].shape, data: Xs[0].data.map((_, k) => total(Xs.map((X) => X.data[k % X.data.length]))) });
+export const sumOf = (...Xs) => ({ shape: Xs[0].shape, data: Xs[0].data.map((_, k) => total(Xs.map((X) => X.data[k % X.data.length]))) });
 
 // What a norm makes of token i of X, and how number c of it is said; `name` is that of its weights, if there is one.
 export async function normed(X, i, stack, name) {

@@ -24,15 +24,26 @@ function plain(asked) {
 	return ["module = model.module", `trace = model.trace(${quote(asked.text)}${target})`];
 }
 
-function whatIf(asked) {
+// The ids that the model reads.
+function inputs() {
 	const ids = (stack) => `torch.tensor([[${app.pass.tokens[stack].map((token) => token.id).join(", ")}]])`;
-	const source = app.model.shape === "encoder-decoder" ? `, source=${ids("encoder")}` : "";
+	return `Inputs(${ids(topStack())}${app.model.shape === "encoder-decoder" ? `, source=${ids("encoder")}` : ""})`;
+}
+function whatIf(asked) {
 	return [
 		`module = without(model.module${asked.off.map((part) => `, ${quote(part)}`).join("")})`,
 		`edits = (${asked.mute.map((name) => `zero(${quote(name)}), `).join("")})`,
 		"with torch.no_grad(), capture(module, edits=edits) as trace:",
-		`    module.outputs(Inputs(${ids(topStack())}${source}))`,
+		`    module.outputs(${inputs()})`,
 	];
+}
+
+// The inputs and the answer that attribution takes.
+export function pythonAnswer({ position, id, against }, first, ...rest) {
+	return pythonPass(
+		first, "from clearhead.inspection.attribution.goals import Logit", "from clearhead.models.inputs import Inputs", "",
+		`inputs = ${inputs()}`, `goal = Logit(${id}, against=${against ?? "None"}, position=${position})`, ...rest,
+	);
 }
 
 // A site, or one head of it, or their mean.

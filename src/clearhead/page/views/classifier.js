@@ -14,6 +14,7 @@ export const alone = true;
 export const missing = () => (app.model.head === "classifier" ? null : "This model has no classes. Open a classifier, such as one trained on builtin:reviews.");
 
 export async function draw() {
+	if (app.model.config.labels !== "one") return [labelsPanel(await site("logits"))];
 	const [pooled, logits, left] = await Promise.all([site("head.pooled"), site("logits"), reading("without")]);
 	return [classPanel(logits), poolPanel(pooled), wordsPanel(left)];
 }
@@ -37,6 +38,37 @@ function classPanel(logits) {
 		body: [
 			h("div", { class: "bar" }, proof()), table(["class", "logit", "softmax", ...(isCalibrated ? ["calibrated"] : []), ""], classes.map(line), "classes"),
 		],
+	});
+}
+
+// Several labels, each a choice of its own; or a label above each word, read at its first token.
+function labelsPanel({ data }) {
+	const names = app.model.labels.map(visible), text = app.pass.question.text;
+	const sigmoid = (z) => 1 / (1 + Math.exp(-z));
+	if (app.model.config.labels === "several") {
+		const rows = names.map((name, k) => [name, data[k], sigmoid(data[k])]);
+		return panel({
+			title: `The labels that fit: ${rows.filter(([, , p]) => p >= 0.5).map(([name]) => name).join(", ") || "none"}`, key: "classes",
+			note: "Each label is a choice of its own, p = 1 / (1 + e^−z): the probabilities need not add up to 1.",
+			python: () => pythonPass('print(trace["logits"][0].sigmoid())'), rows: () => [["label", "logit", "probability"], ...rows],
+			body: table(["label", "logit", "sigmoid", ""], rows.map(([name, z, p]) => cells(
+				[name, num(z), num(p, 3), track(p, p >= 0.5 ? "o" : "q")], { class: p >= 0.5 ? "on" : null },
+			)), "classes"),
+		});
+	}
+	const best = (i) => {
+		const z = Array.from(data.slice(i * names.length, (i + 1) * names.length)), top = z.indexOf(Math.max(...z));
+		return [names[top], 1 / z.reduce((sum, one) => sum + Math.exp(one - z[top]), 0)];
+	};
+	const begins = ({ start, end }) => end > start && (start === 0 || /\s/.test(text[start - 1]) || /\s/.test(text[start]));
+	const words = tokens(topStack()).map((token, i) => [token, i]).filter(([token]) => begins(token))
+		.map(([{ start }, i]) => [text.slice(start).trim().split(/\s/)[0], ...best(i)]);
+	return panel({
+		title: "A label for each word", key: "classes", note: "The label is read at the first token of a word; below, its probability.",
+		python: () => pythonPass('print(trace["logits"][0].argmax(-1))'), rows: () => [["word", "label", "probability"], ...words],
+		body: h("div", { class: "sentence" }, words.map(([word, label, p]) => h(
+			"span", { class: "word" }, h("span", {}, label), h("b", {}, h("bdi", {}, word.slice(0, 40))), h("span", {}, num(p, 3)),
+		))),
 	});
 }
 
@@ -66,10 +98,11 @@ function poolPanel(pooled) {
 function wordsPanel(left) {
 	const best = left.whole.indexOf(Math.max(...left.whole)), name = visible(left.labels[best]);
 	const unit = left.unit, effects = left.words.map((one) => left.whole[best] - one.p[best]);
+	const isRepeated = (word) => left.words.filter((one) => one.word === word).length > 1;
 	const line = (one, k) => {
 		const winner = one.p.indexOf(Math.max(...one.p));
 		return cells([
-			h("bdi", {}, visible(one.word).slice(0, 40)), figure(one.p[best], `p:0:${best}:word${k}`),
+			h("span", {}, h("bdi", {}, visible(one.word).slice(0, 40)), isRepeated(one.word) ? ` (${k + 1})` : ""), figure(one.p[best], `p:0:${best}:word${k}`),
 			figure(effects[k], `effect:${k}:${best}`), winner === best ? "" : `the class becomes ${visible(left.labels[winner])}`,
 		]);
 	};

@@ -72,10 +72,12 @@ function vectorPanel(stack, i, E, P, C, X) {
 // Two words change places: what the model says then, and what it says if nothing encodes where a word is (N7, N14).
 async function swapPanel() {
 	const words = wordsOf(app.pass.question.text), last = words.length - 1, other = swappedText(), given = list("swap").map(Number);
-	const [a, b] = other === null ? [Math.max(0, last - 2), Math.max(1, last - 1)] : given, choose = (chosen) => select({ swap: chosen.join(",") });
+	const first = Math.max(0, last - 2), next = words.findIndex(([word], k) => k > first && word !== words[first][0]);
+	const [a, b] = other === null ? [first, Math.max(1, next)] : given, choose = (chosen) => select({ swap: chosen.join(",") });
+	const unit = words.every(([word]) => word.length === 1) ? "letter" : "word";
 	const options = words.map(([word], k) => [k, `${k} ${[...word].slice(0, 16).join("")}`]);
-	const bar = words.length < 2 ? note("Type a text with two words.") : h(
-		"div", { class: "bar" }, picker("Word", "swap one", options, a, (k) => choose([Number(k), b])),
+	const bar = words.length < 2 ? note("Type a text with two words or letters.") : h(
+		"div", { class: "bar" }, picker(unit === "word" ? "Word" : "Letter", "swap one", options, a, (k) => choose([Number(k), b])),
 		picker("and", "swap other", options, b, (k) => choose([a, Number(k)])),
 		h("button", { key: "swap", "aria-pressed": String(other !== null), disabled: isSaved, onclick: () => choose(other === null ? [a, b] : []) }, "Swap them"),
 	);
@@ -89,11 +91,11 @@ async function swapPanel() {
 	));
 	const isSame = (x, y) => (x.own !== null ? x.own === y.own : x.best.id === y.best.id && Math.abs(x.best.p - y.best.p) < 1e-5);
 	return panel({
-		title: `Swap two words${hasStates(app.model) ? "" : ": what positions are for"}`, key: "swap",
+		title: `Swap two ${unit}s${hasStates(app.model) ? "" : ": what positions are for"}`, key: "swap",
 		rows: () => [["", "as written", "p", "swapped", "p"], ...lines.map(([name, x, y]) => [name, x.own ?? x.best.text, x.best.p, y.own ?? y.best.text, y.best.p])],
 		note: hasStates(app.model)
-			? "A recurrence reads word after word, and a filter weighs neighbours by place: order needs no positions."
-			: "Attention sees a set of words. Their order comes from positions, and in a decoder from the mask: without both, a swap changes nothing.",
+			? `A recurrence reads ${unit} after ${unit}, and a filter weighs neighbours by place: order needs no positions.`
+			: `Attention sees a set of ${unit}s. Their order comes from positions, and in a decoder from the mask: without both, a swap changes nothing.`,
 		body: [bar, lines.length ? [
 			h("p", { class: "note" }, h("bdi", {}, visible(other))),
 			table(["", "as written", "swapped", ""], lines.map(([name, x, y]) => cells([name, said(x), said(y), isSame(x, y) ? "the same" : "different"])), "swapped"),

@@ -22,6 +22,10 @@ const SORTS = {
 	distance: ["distance", "how many tokens away it looks, on average"],
 	first: ["first-token share", "weight on the first token"],
 	previous: ["previous-token share", "weight on the token before"],
+	itself: ["own-token share", "weight on the query's own token"],
+	same: ["same-token share", "weight on other tokens spelled alike, where there are any"],
+	diagonal: ["diagonal share", "weight within one token of where the lengths suggest"],
+	induction: ["induction", "on random tokens written twice: weight on what followed the first occurrence"],
 	moved: ["effect of muting", "KL divergence, in nats, of the prediction when this head alone is muted"],
 };
 
@@ -33,7 +37,9 @@ export async function draw() {
 		sort === "moved" && app.model.head !== "none" ? allEffects(position) : null,
 		reading("prediction", { position }, app.base), reading("prediction", { position }),
 	]);
+	const inducts = sort === "induction" && canInduct() ? await reading("induction") : {};
 	const rows = stats.map((one, i) => ({ ...one, name: `${one.attention}.${one.head}`, ...(effects ? effects[i] : {}) }));
+	for (const row of rows) if (inducts[row.name]) row.induction = inducts[row.name].reduce((a, b) => a + b, 0) / inducts[row.name].length;
 	return h(
 		"div", { class: "split" }, gridPanel(rows, pictures, sort, position),
 		h("div", {}, await chosenPanel(rows, position), predictionPanel(was, is, position)),
@@ -53,6 +59,7 @@ async function allEffects(position) {
 	return found;
 }
 
+const canInduct = () => app.model.shape !== "encoder" && app.model.config.family === "transformer";
 const cell = (key, name, position) => `${key}:${name}${key === "moved" ? `:${position}` : ""}`;
 
 function thumb(one, pictures, sort, position) {
@@ -90,7 +97,8 @@ function gridPanel(rows, pictures, sort, position) {
 	const groups = sort ? thumbs(sorted, 1) : h("div", { class: "grid groups" }, app.model.attentions.map(({ name, heads }) => h(
 		"div", { class: "headrow" }, h("h3", {}, name), thumbs(rows.filter((row) => row.attention === name), heads.length),
 	)));
-	const sorts = [["place", "place"], ...Object.entries(SORTS).map(([key, [label]]) => [key, label])];
+	const isKnown = (key) => (key === "induction" ? canInduct() : key === "moved" || rows.some((one) => one[key] !== null));
+	const sorts = [["place", "place"], ...Object.entries(SORTS).filter(([key]) => isKnown(key)).map(([key, [label]]) => [key, label])];
 	return panel({
 		title: plural(rows.length, "head"), key: "heads",
 		python: () => pythonPass(
@@ -99,8 +107,8 @@ function gridPanel(rows, pictures, sort, position) {
 		),
 		note: `Rows are queries, columns keys; below, the ${SORTS[sort || "entropy"].join(": ")}. A click chooses a head, Alt-click or M mutes it.`,
 		rows: () => [
-			["head", "entropy", "distance", "first", "previous", "largest", "effect of muting"],
-			...rows.map((one) => [one.name, one.entropy, one.distance, one.first, one.previous, one.largest, one.moved ?? ""]),
+			["head", ...Object.values(SORTS).map(([label]) => label), "largest"],
+			...rows.map((one) => [one.name, ...Object.keys(SORTS).map((key) => one[key] ?? ""), one.largest]),
 		],
 		aside: h("div", { class: "bar" }, picker("Sorted by", "sort", sorts, sort || "place", (to) => select({ sort: to }))),
 		body: [groups, proof()],

@@ -133,7 +133,7 @@ export function draw() {
 	if (model.head !== "none") {
 		const classifies = model.head === "classifier";
 		const note = classifies
-			? `${model.config.pool} pooling, ${plural(model.labels.length, "class", "classes")}`
+			? `${model.config.labels === "each-word" ? "each token" : `${model.config.pool} pooling`}, ${plural(model.labels.length, "class", "classes")}`
 			: `${model.config.tied ? "tied to the embeddings" : "own matrix"}, ${plural(model.vocabulary, "token")}`;
 		parts.push(line(`M${main.trunk} ${main.end}V${bottom + 18}`, TRUNK_LINE));
 		parts.push(box(

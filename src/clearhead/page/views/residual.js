@@ -108,7 +108,8 @@ function lensPanel(lens, i) {
 const noLens = (isTop) => panel({
 	title: "The prediction after every sublayer (logit lens)", key: "lens", rows: () => [["none"]],
 	body: empty(isTop
-		? "This model has no head: it returns vectors and predicts nothing."
+		? (app.model.config.labels === "several" ? "Several labels may fit, so there is no one prediction to follow: see Classifier."
+			: "This model has no head: it returns vectors and predicts nothing.")
 		: "The head reads the decoder. Choose the decoder to see what it would predict after every sublayer."),
 });
 

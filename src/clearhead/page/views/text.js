@@ -54,7 +54,8 @@ const isChosen = (stack, i) => stack === chosenStack() && i === chosen();
 function details() {
 	const stack = chosenStack(), token = app.pass.tokens[stack][chosen()];
 	const text = textOf(stack);
-	const before = slice(text, Math.max(0, token.start - 40), token.start), after = slice(text, token.end, token.end + 40);
+	const from = Math.max(0, token.start - 40), to = token.end + 40;
+	const before = slice(text, from, token.start), after = slice(text, token.end, to);
 	const lines = [
 		["place", String(chosen())], ["id", String(token.id)],
 		["reads", h("bdi", {}, visible(token.text).slice(0, 400) || "∅")],
@@ -62,9 +63,9 @@ function details() {
 		[
 			"in the text",
 			token.end > token.start ? [
-				`characters ${token.start} to ${token.end}: …`, h("bdi", {}, visible(before)),
+				`characters ${token.start} to ${token.end}: ${from > 0 ? "…" : ""}`, h("bdi", {}, visible(before)),
 				h("b", {}, h("bdi", {}, visible(slice(text, token.start, token.end)).slice(0, 400))),
-				h("bdi", {}, visible(after)), "…",
+				h("bdi", {}, visible(after)), to < [...text].length ? "…" : "",
 			] : "not in the text: it frames the text or was appended",
 		],
 		[

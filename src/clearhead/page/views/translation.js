@@ -4,9 +4,10 @@ import { cells, chart, chip, figure, h, num, plural, scroll, spell, svg, table }
 import { panel } from "../parts/panel.js";
 import { weightsPanel } from "../parts/attention_matrix.js";
 import { pythonSite } from "../parts/python.js";
-import { app, attention, head, likeliest, nameOf, site, stackOf, tokens } from "../app.js";
-import { bar, headButtons, picker, proof } from "../parts/controls.js";
+import { answer, app, attention, head, likeliest, nameOf, reading, site, stackOf, tokens } from "../app.js";
+import { bar, headButtons, picker, placeChooser, proof } from "../parts/controls.js";
 import { select, state } from "../state.js";
+import { askedPlace, missing as missingParts, tokensPanel } from "./attribution.js";
 
 export const title = "Translation";
 export const alone = true;
@@ -34,7 +35,7 @@ export async function draw() {
 			),
 			proof(),
 		),
-		alignmentPanel(cross, all.at(-1)), h("div", { class: "pair" }, three.map((one, k) => square(one, all[k]))),
+		alignmentPanel(cross, all.at(-1)), missingParts() ? null : await wordPanel(), h("div", { class: "pair" }, three.map((one, k) => square(one, all[k]))),
 	];
 }
 
@@ -52,6 +53,17 @@ const square = (one, A) => weightsPanel({
 		onselect: (q, k, derive) => select({ at: one.name, q, k, cell: derive ? cell(one, q, k) : "" }),
 	},
 });
+
+// One word that the model predicts: which words of the source and of the target so far its logit depends on.
+async function wordPanel() {
+	const i = askedPlace(), { answer: asked } = await reading("attribution", answer(i));
+	const known = [...tokens("decoder").slice(1), null];
+	return [
+		placeChooser("decoder", i, "What is predicted after", h("button", { key: "to attribution", onclick: () => select({ view: "attribution", q: i }) }, "What each part adds")),
+		known[i] && known[i].id !== asked.id ? h("p", { class: "note" }, "The likeliest word here is not the one that follows in the target.") : null,
+		await tokensPanel(asked),
+	];
+}
 
 // For each word that the model predicts, the source token that it looks at most while predicting it.
 function alignmentPanel(cross, A) {

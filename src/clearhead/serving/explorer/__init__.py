@@ -6,4 +6,5 @@ requests     what the page may ask, and the limits
 describe     the structure of the model as JSON
 pass_cache   captured passes that the page may still ask about
 packets      tensors as bytes
+lessons      the lessons for this model: `lesson_states` chooses heads and tokens, `lesson_answers` computes answers
 """

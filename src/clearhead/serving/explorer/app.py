@@ -8,6 +8,8 @@
     GET  api/passes/NAME/WHAT                what is read off the pass (see `service.READINGS`)
     GET  api/weights?name=…&rows=a:b         a part of a weight, as a packet
     POST api/generations                     continues a prompt, with the cache and without
+    GET  api/lessons?language=en             the lessons for this model
+    GET  api/lessons/NAME/STEP?language=en   one step: its texts, the state that it sets, its question
 
 JSON for structure, packets for numbers. One pass runs at a time; answers that need no model do not wait for it.
 """
@@ -18,6 +20,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
@@ -33,6 +36,7 @@ from clearhead.inspection.passes import Pass
 from clearhead.page import page_files
 from clearhead.serving.access_token import TokenRequired
 from clearhead.serving.bodies import content_of, is_json
+from clearhead.serving.explorer.lessons import Lessons
 from clearhead.serving.explorer.pass_cache import PassExpired
 from clearhead.serving.explorer.requests import MOST_BYTES, GenerationRequest, PassRequest
 from clearhead.serving.explorer.service import ExplorerService
@@ -40,6 +44,7 @@ from clearhead.serving.origin import LOOPBACK, OwnOriginOnly
 from clearhead.serving.server.access import KeyRequired, Keys
 
 LONGEST_ERROR = 800  # characters
+LONGEST_LANGUAGE = 8  # letters of its name
 READERS = 4  # threads that read off passes
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -48,8 +53,9 @@ Result = TypeVar("Result")
 class Endpoints:
     """HTTP around an `ExplorerService`: reads requests and writes answers."""
 
-    def __init__(self, service: ExplorerService) -> None:
+    def __init__(self, service: ExplorerService, lessons: Path | None = None) -> None:
         self.service, self.files = service, page_files()
+        self.lessons = Lessons(service, lessons)
         # What waits for a thread waits in a queue, from which Ctrl-C removes it.
         self.model_thread = ThreadPoolExecutor(1, "model")
         self.readers = ThreadPoolExecutor(READERS, "reader")
@@ -96,9 +102,25 @@ class Endpoints:
         wanted = GenerationRequest(**await body(request))
         return answer(await inside(self.model_thread, partial(self.service.generate, wanted)))
 
+    async def lesson_list(self, request: Request) -> Response:
+        """The lessons for this model."""
+        return answer(self.lessons.listing(language_of(request)))
+
+    async def lesson_step(self, request: Request) -> Response:
+        """One step of a lesson."""
+        name, number = request.path_params["name"], request.path_params["number"]
+        work = partial(self.lessons.step, name, number, language_of(request))
+        return answer(await inside(self.model_thread, work))
+
     def captured(self, request: Request) -> Pass:
         """The pass that a request names."""
         return self.service.cache.get(request.path_params["name"])
+
+
+def language_of(request: Request) -> str:
+    """The language that a request asks for: a short word, as it becomes part of a path."""
+    asked = request.query_params.get("language", "en")
+    return asked if asked.isalpha() and len(asked) <= LONGEST_LANGUAGE else "en"
 
 
 async def body(request: Request) -> dict[str, Any]:
@@ -161,9 +183,13 @@ def explorer_app(
     hosts: tuple[str, ...] = LOOPBACK,
     token: str | None = None,
     keys: Keys | None = None,
+    lessons: Path | None = None,
 ) -> Starlette:
-    """The page and its service for one model, under the names `hosts`; requests need the token or a key, if given."""
-    endpoints = Endpoints(ExplorerService(model, name, folder))
+    """The page and its service for one model, under the names `hosts`; requests need the token or a key, if given.
+
+    `lessons` is a folder with lessons of one's own.
+    """
+    endpoints = Endpoints(ExplorerService(model, name, folder), lessons)
     handlers: dict[Any, Callable[[Request, Exception], Awaitable[Response]]]
     handlers = {ClearheadError: report_error, ClientDisconnect: report_leaving, Exception: report_fault}
     access = [Middleware(OwnOriginOnly, hosts=hosts)]
@@ -181,6 +207,8 @@ def explorer_app(
             Route("/api/passes/{name}/thumbnails", endpoints.thumbnails),
             Route("/api/passes/{name}/{what}", endpoints.reading),
             Route("/api/weights", endpoints.weights),
+            Route("/api/lessons", endpoints.lesson_list),
+            Route("/api/lessons/{name}/{number:int}", endpoints.lesson_step),
             Route("/api/generations", endpoints.generations, methods=["POST"]),
         ],
         middleware=access,

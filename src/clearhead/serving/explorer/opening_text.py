@@ -11,7 +11,12 @@ from clearhead.examples import Pair
 from clearhead.models.inputs import Inputs
 
 TRANSLATED = ("La chica lee un libro rojo.", "The girl reads a red book.")
+TIRED = (
+    "The animal didn't cross the street because it was too tired.",
+    "The chicken didn't cross the road because it was too tired.",
+)
 WRITTEN = (
+    "The chicken didn't cross the road because it was too",
     "The girl gave her little brother a red",
     "To be, or not to be, that is the",
     "def __init__(self, name): self.name",
@@ -33,7 +38,7 @@ def opening_text(model: Model) -> str:
     text like those that their tokenizer was trained on.
     """
     if model.translates:
-        candidates: tuple[str, ...] = TRANSLATED
+        candidates: tuple[str, ...] = (*TRANSLATED, *TIRED)
     else:
         candidates = (*(READ if model.config.shape == "encoder" else WRITTEN), *made())
     return min(candidates, key=lambda text: strangeness(model, text))

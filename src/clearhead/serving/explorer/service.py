@@ -16,7 +16,7 @@ from clearhead.config.decoding import DecodingConfig
 from clearhead.errors import InputError, suggest
 from clearhead.inspection.cache_comparison import compare_cache
 from clearhead.inspection.passes import Inspector, Pass
-from clearhead.inspection.readings import embeddings, heads, stream, tensors
+from clearhead.inspection.readings import attribution, embeddings, heads, stream, tensors
 from clearhead.inspection.readings.change import change_of
 from clearhead.inspection.readings.leave_one_out import leave_one_out
 from clearhead.inspection.readings.next_token import explain_choice
@@ -25,7 +25,7 @@ from clearhead.inspection.tokens import known_spelling
 from clearhead.serving.explorer.describe import describe
 from clearhead.serving.explorer.packets import pack
 from clearhead.serving.explorer.pass_cache import PassCache
-from clearhead.serving.explorer.requests import MOST_TOKENS, GenerationRequest, PassRequest
+from clearhead.serving.explorer.requests import MOST_CHARACTERS, MOST_TOKENS, GenerationRequest, PassRequest
 
 MOST_NUMBERS = 1 << 24  # in one packet
 MOST_READINGS = 64  # that are kept of a pass
@@ -220,6 +220,27 @@ def choice(captured: Pass, query: Query) -> dict[str, Any]:
     return asdict(found) | {"rows": rows}
 
 
+def optional(query: Query, key: str) -> int | None:
+    """A whole number of a query, if it is given."""
+    return typed(query, key, int) if query.get(key) else None
+
+
+def answer_wanted(captured: Pass, query: Query) -> attribution.Answer:
+    """The answer that is to be explained."""
+    position = typed(query, "position", int, -1)
+    return attribution.answer_of(captured, position, optional(query, "id"), optional(query, "against"))
+
+
+def other_text(query: Query) -> str:
+    """The text that is compared with that of a pass."""
+    text = query.get("other", "")
+    if len(text) > MOST_CHARACTERS:
+        raise InputError(
+            f"The other text has {len(text)} characters, but {MOST_CHARACTERS} is the limit.\nShorten it."
+        )
+    return text
+
+
 def stack_name(captured: Pass, query: Query) -> str:
     """The stack that a query names; the top one if omitted."""
     return query.get("stack", captured.top)
@@ -243,4 +264,28 @@ READINGS: dict[str, Callable[[Pass, Query], Any]] = {
     "loss": lambda captured, query: text_loss(captured),
     "without": lambda captured, query: leave_one_out(captured),
     "choice": choice,
+    "induction": lambda captured, query: heads.induction(captured),
+    "attribution": lambda captured, query: attribution.parts_of_logit(
+        captured, answer_wanted(captured, query)
+    ),
+    "saliency": lambda captured, query: attribution.token_scores(
+        captured, answer_wanted(captured, query), query.get("method", "")
+    ),
+    "terms": lambda captured, query: attribution.token_terms(
+        captured,
+        answer_wanted(captured, query),
+        query.get("method", ""),
+        stack_name(captured, query),
+        typed(query, "token", int),
+    ),
+    "contrast": lambda captured, query: attribution.contrast_of(
+        captured,
+        other_text(query),
+        typed(query, "position", int, -1),
+        optional(query, "id"),
+        optional(query, "against"),
+    ),
+    "patching": lambda captured, query: attribution.patch_row(
+        captured, other_text(query), answer_wanted(captured, query), query.get("place", "")
+    ),
 }

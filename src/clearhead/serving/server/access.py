@@ -10,7 +10,6 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from contextlib import suppress
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -138,16 +137,41 @@ class Limited:
             await self.app(scope, receive, send)
             return
 
-        async def send_in_time(message: Message) -> None:
-            try:
-                async with asyncio.timeout(SEND_SECONDS):
-                    await send(message)
-            except TimeoutError:
-                raise ClientDisconnect from None
-
         answer: ASGIApp = self.app
         if len(scope["headers"]) > MOST_HEADERS:
             message = f"The request has {len(scope['headers'])} headers; the limit is {MOST_HEADERS}."
             answer = JSONResponse(as_json(Refused(message, 431)), 431)
-        with suppress(ClientDisconnect):
-            await answer(scope, receive, send_in_time)
+        sending = TimedSend(send)
+        try:
+            await answer(scope, receive, sending)
+        except ClientDisconnect:
+            pass
+        except asyncio.CancelledError:
+            if not sending.is_late:
+                raise
+        finally:
+            sending.timer.cancel()
+
+
+class TimedSend:
+    """Sends messages, and cancels the task if one is not taken in time; a timer for each would cost too much."""
+
+    def __init__(self, send: Send) -> None:
+        self.send, self.since, self.is_late = send, 0.0, False
+        self.task, self.loop = asyncio.current_task(), asyncio.get_running_loop()
+        self.timer = self.loop.call_later(SEND_SECONDS, self.look)
+
+    async def __call__(self, message: Message) -> None:
+        """Sends a message."""
+        self.since = self.loop.time()
+        await self.send(message)
+        self.since = 0.0
+
+    def look(self) -> None:
+        """Looks whether a message waits for too long."""
+        waited = self.loop.time() - self.since if self.since else 0.0
+        if waited >= SEND_SECONDS and self.task is not None:
+            self.is_late = True
+            self.task.cancel()
+        else:
+            self.timer = self.loop.call_later(SEND_SECONDS - waited, self.look)

@@ -5,6 +5,7 @@ the limits, whose page it comes from, the key, and then its route.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,32 +38,15 @@ from clearhead.serving.server.tasks import TaskEndpoints
 
 PAGE = Path(__file__).parent / "page"
 EVENTS = ("application/json", "text/event-stream")
-OPERATIONS = [
-    Operation("GET", "/", "The page: what is loaded, and a box to try it.", gives=("text/html",)),
-    Operation("GET", "/health/live", "Whether the process answers; needs no key."),
-    Operation("GET", "/health/ready", "Whether texts are generated."),
-    Operation("GET", "/metrics", "Counters for Prometheus.", gives=("text/plain",)),
-    Operation("GET", "/openapi.json", "This description."),
-    Operation("POST", "/links", "A link that lets a browser in, once."),
-    Operation("GET", "/v1/models", "The models that are loaded."),
-    Operation("GET", "/v1/models/{name}", "One model."),
-    Operation("POST", "/v1/completions", "Continues prompts.", CompletionBody, EVENTS),
-    Operation("POST", "/v1/chat/completions", "Answers a conversation.", ChatBody, EVENTS),
-    Operation("POST", "/v1/embeddings", "A vector for each text.", EmbeddingBody),
-    Operation("POST", "/v1/translate", "A translation of each text.", TranslateBody),
-    Operation("POST", "/v1/classify", "The class of each text.", ClassifyBody),
-    Operation("POST", "/tokenize", "The tokens of a text.", TokenizeBody),
-    Operation("POST", "/detokenize", "The text of tokens.", DetokenizeBody),
-]
-Handler = Callable[[Request], Awaitable[Response]]
 
 
-class OtherEndpoints:
-    """The routes that concern the server itself."""
+class Routes(Endpoints, TaskEndpoints):
+    """The answers of every route; here those that concern the server itself."""
 
     def __init__(self, service: Service, keys: Keys) -> None:
-        self.service, self.keys = service, keys
-        self.description = describe(OPERATIONS, list(service.models))
+        super().__init__(service)
+        self.keys = keys
+        self.openapi_description = describe(OPERATIONS, list(service.models))
 
     async def page(self, request: Request) -> Response:
         """The page, or one of its files."""
@@ -87,13 +71,34 @@ class OtherEndpoints:
 
     async def openapi(self, request: Request) -> Response:
         """The description of the routes."""
-        return JSONResponse(self.description)
+        return JSONResponse(self.openapi_description)
 
     async def links(self, request: Request) -> Response:
         """A link that lets a browser in."""
         if not self.keys.digests:
             return JSONResponse({"path": "/"})
         return JSONResponse({"path": f"/?token={self.keys.new_link()}"})
+
+
+OPERATIONS = [
+    Operation(
+        "GET", "/", Routes.page, "The page: what is loaded, and a box to try it.", gives=("text/html",)
+    ),
+    Operation("GET", "/health/live", Routes.live, "Whether the process answers; needs no key."),
+    Operation("GET", "/health/ready", Routes.ready, "Whether texts are generated."),
+    Operation("GET", "/metrics", Routes.metrics, "Counters for Prometheus.", gives=("text/plain",)),
+    Operation("GET", "/openapi.json", Routes.openapi, "This description."),
+    Operation("POST", "/links", Routes.links, "A link that lets a browser in, once."),
+    Operation("GET", "/v1/models", Routes.models, "The models that are loaded."),
+    Operation("GET", "/v1/models/{name}", Routes.model, "One model."),
+    Operation("POST", "/v1/completions", Routes.completions, "Continues prompts.", CompletionBody, EVENTS),
+    Operation("POST", "/v1/chat/completions", Routes.chat, "Answers a conversation.", ChatBody, EVENTS),
+    Operation("POST", "/v1/embeddings", Routes.embeddings, "A vector for each text.", EmbeddingBody),
+    Operation("POST", "/v1/translate", Routes.translate, "A translation of each text.", TranslateBody),
+    Operation("POST", "/v1/classify", Routes.classify, "The class of each text.", ClassifyBody),
+    Operation("POST", "/tokenize", Routes.tokenize, "The tokens of a text.", TokenizeBody),
+    Operation("POST", "/detokenize", Routes.detokenize, "The text of tokens.", DetokenizeBody),
+]
 
 
 def server_app(
@@ -119,29 +124,12 @@ def server_app(
 
 def routes(service: Service, keys: Keys) -> list[BaseRoute]:
     """A route for every operation, and the files of the page."""
-    texts, tasks, others = Endpoints(service), TaskEndpoints(service), OtherEndpoints(service, keys)
-    handlers: dict[str, Handler] = {
-        "/": others.page,
-        "/health/live": others.live,
-        "/health/ready": others.ready,
-        "/metrics": others.metrics,
-        "/openapi.json": others.openapi,
-        "/links": others.links,
-        "/v1/models": texts.models,
-        "/v1/models/{name}": texts.model,
-        "/v1/completions": texts.completions,
-        "/v1/chat/completions": texts.chat,
-        "/v1/embeddings": texts.embeddings,
-        "/v1/translate": tasks.translate,
-        "/v1/classify": tasks.classify,
-        "/tokenize": tasks.tokenize,
-        "/detokenize": tasks.detokenize,
-    }
+    own = Routes(service, keys)
     found: list[BaseRoute] = [
-        Route(operation.path, handlers[operation.path], methods=[operation.method])
+        Route(operation.path, partial(operation.answer, own), methods=[operation.method])
         for operation in OPERATIONS
     ]
-    return [*found, Route("/page/{file}", others.page)]
+    return [*found, Route("/page/{file}", own.page)]
 
 
 def mounts(service: Service, hosts: tuple[str, ...]) -> list[BaseRoute]:

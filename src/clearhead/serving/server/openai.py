@@ -1,12 +1,12 @@
 """Completions, chat and embeddings, as OpenAI's clients expect them: a body enters, an answer or a stream leaves."""
 
 import base64
-import json
 import time
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any
 
+from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -14,7 +14,7 @@ from clearhead.decoding.live.request import Part
 from clearhead.serving.server.answers import FINISHES, CompletionLogprobs, chat_logprobs, joined, usage
 from clearhead.serving.server.faults import as_json, refusal_of
 from clearhead.serving.server.schemas import ChatBody, CompletionBody, EmbeddingBody
-from clearhead.serving.server.served import Asked
+from clearhead.serving.server.served import Asked, listed
 from clearhead.serving.server.service import Answer, Service
 from clearhead.serving.server.streams import EventStream, read_body, until_left
 
@@ -51,11 +51,11 @@ class Endpoints:
     async def completions(self, request: Request) -> Response:
         """Continues prompts."""
         body = await read_body(request, CompletionBody, self.service)
-        model = self.service.find_free(body.model)
-        asked = await self.service.prepare(partial(model.completions, body, salt_of(request)))
-        texts = CompletionTexts(asked, model.tokenizer)
+        model = self.service.find(body.model)
+        asked = partial(model.completions, body, salt_of(request))
+        answer = await self.service.submit(model, len(listed(body.prompt)) * body.n, asked)
+        texts = CompletionTexts(answer.asked, model.tokenizer)
         frame = frame_of("cmpl", "text_completion", body.model)
-        answer = self.service.submit(model, asked)
         if body.stream:
             return await streamed(request, answer, frame, texts.part, body.counts_usage)
         return await whole(request, answer, frame, texts.part, texts.choice)
@@ -63,10 +63,9 @@ class Endpoints:
     async def chat(self, request: Request) -> Response:
         """Answers a conversation."""
         body = await read_body(request, ChatBody, self.service)
-        model = self.service.find_free(body.model)
-        asked = await self.service.prepare(partial(model.chat, body, salt_of(request)))
-        texts = ChatTexts(asked, model.tokenizer)
-        answer = self.service.submit(model, asked)
+        model = self.service.find(body.model)
+        answer = await self.service.submit(model, body.n, partial(model.chat, body, salt_of(request)))
+        texts = ChatTexts(answer.asked, model.tokenizer)
         if body.stream:
             frame = frame_of("chatcmpl", "chat.completion.chunk", body.model)
             return await streamed(request, answer, frame, texts.part, body.counts_usage)
@@ -76,9 +75,9 @@ class Endpoints:
     async def embeddings(self, request: Request) -> Response:
         """A vector for each text."""
         body = await read_body(request, EmbeddingBody, self.service)
-        model = self.service.find_free(body.model)
-        rows, work = await self.service.prepare(partial(model.embeddings, body))
-        vectors = await until_left(request.receive, self.service.compute(model, work))
+        model = self.service.find(body.model)
+        work = self.service.compute(model, partial(model.embeddings, body))
+        rows, vectors = await until_left(request.receive, work)
         read = sum(map(len, rows))
 
         def shown(vector: Any) -> Any:
@@ -199,7 +198,7 @@ async def streamed(
     parts = answer.parts()
     first = await until_left(request.receive, anext(parts))
 
-    async def events() -> AsyncIterator[str]:
+    async def events() -> AsyncIterator[bytes]:
         written = len(first[1].tokens)
         more = {"usage": None} if counts_usage else {}
         try:
@@ -214,14 +213,14 @@ async def streamed(
             request.scope["clearhead.details"] = {"read": answer.asked.prompt_tokens, "written": written}
         if counts_usage:
             yield event({**frame, "choices": [], "usage": usage(answer.asked, written)})
-        yield "data: [DONE]\n\n"
+        yield b"data: [DONE]\n\n"
 
     return EventStream(events())
 
 
-def event(values: dict[str, Any]) -> str:
+def event(values: dict[str, Any]) -> bytes:
     """A server-sent event."""
-    return f"data: {json.dumps(values, ensure_ascii=False)}\n\n"
+    return b"data: " + to_json(values) + b"\n\n"
 
 
 def salt_of(request: Request) -> bytes:

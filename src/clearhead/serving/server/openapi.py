@@ -1,10 +1,12 @@
 """The description of the routes: the table of operations enters, OpenAPI 3.1 leaves."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic.json_schema import models_json_schema
+from starlette.requests import Request
+from starlette.responses import Response
 
 from clearhead import __version__
 from clearhead.serving.server.schemas import Body
@@ -29,10 +31,11 @@ ERROR = {
 
 @dataclass(frozen=True)
 class Operation:
-    """A route, what it takes and what it gives."""
+    """A route, what answers it, what it takes and what it gives."""
 
     method: str
     path: str
+    answer: Callable[[Any, Request], Awaitable[Response]]
     summary: str
     body: type[Body] | None = None
     gives: tuple[str, ...] = ("application/json",)

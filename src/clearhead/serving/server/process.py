@@ -1,5 +1,6 @@
 """The process of the server: model folders enter; it serves until a signal ends it, or until its engine hangs."""
 
+import gc
 import logging
 import os
 import re
@@ -22,7 +23,10 @@ from clearhead.serving.sockets import BoundedListener, server_for
 
 log = logging.getLogger(__name__)
 DRAIN_SECONDS = 30  # for answers that are under way
-GIVEN_UP_SECONDS = 30.0  # without a beat, after which the process ends, so that it is started again
+GIVEN_UP_AFTER = (
+    30  # looks in a row without a new beat, after which the process ends, so that it is started again
+)
+LOOK_SECONDS = 1.0
 SWITCH_SECONDS = 0.0005  # after which the decode thread lets the event loop run
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -53,6 +57,8 @@ def run(service: Service, keys: Keys, listener: BoundedListener, hosts: Sequence
     """Serves until SIGTERM or Ctrl-C; answers that are under way are finished first."""
     log_as_json()
     sys.setswitchinterval(SWITCH_SECONDS)
+    gc.collect()
+    gc.freeze()  # models and libraries: to search them for garbage takes a tenth of a second, in which nobody is served
     threading.Thread(target=watch, args=[service], daemon=True).start()
     signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn sends it again when it has finished
     host = listener.getsockname()[0]
@@ -62,10 +68,15 @@ def run(service: Service, keys: Keys, listener: BoundedListener, hosts: Sequence
 
 
 def watch(service: Service) -> None:
-    """Ends the process if the decode thread is dead or hangs: whoever supervises it starts it again."""
-    while not service.is_stopped.wait(1.0):
-        worker = service.worker
-        if not worker.thread.is_alive() or worker.seconds_since_beat > GIVEN_UP_SECONDS:
+    """Ends the process if the decode thread is dead or hangs: whoever supervises it starts it again.
+
+    Looks are counted, not seconds: a process that was paused as a whole has missed both.
+    """
+    worker, last, missed = service.worker, 0.0, 0
+    while not service.is_stopped.wait(LOOK_SECONDS):
+        missed = missed + 1 if worker.beat == last else 0
+        last = worker.beat
+        if not worker.thread.is_alive() or missed >= GIVEN_UP_AFTER:
             log.critical("the decode thread hangs or is dead; the process ends")
             sys.stderr.flush()
             os._exit(1)

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from torch import Tensor
@@ -13,18 +13,19 @@ from clearhead.config.decoding import DecodingConfig
 from clearhead.config.serving import ServingConfig
 from clearhead.data.chats import can_chat
 from clearhead.decoding.engine import Draft
-from clearhead.decoding.generate import Generation, Generator, Prompt
+from clearhead.decoding.generate import SEARCHED_ROWS, Generation, Generator, Prompt
 from clearhead.decoding.live.engine import CHUNK, LiveEngine
 from clearhead.decoding.live.grammar import JsonGrammar
 from clearhead.decoding.live.prefixes import Prefixes
 from clearhead.decoding.live.request import Request
-from clearhead.decoding.read import Classification, Reader
-from clearhead.decoding.search import Steps
+from clearhead.decoding.live.search import LiveSearch, Search
+from clearhead.decoding.live.translations import LiveTranslator
+from clearhead.decoding.live.worker import Steps
+from clearhead.decoding.read import Answer, LabelItem, Reader
 from clearhead.decoding.steppers.direct import stepper_of
 from clearhead.errors import ClearheadError
 from clearhead.serving.server.faults import Refused
 from clearhead.serving.server.schemas import (
-    MOST_TEXTS,
     ChatBody,
     ClassifyBody,
     CompletionBody,
@@ -35,8 +36,9 @@ from clearhead.serving.server.schemas import (
 )
 
 Item = TypeVar("Item")
+Row = TypeVar("Row")
 SHRINKAGE = 2  # how much shorter normalisation may make a text
-TEXTS_OF_A_STEP = 8  # texts read or searched between two steps of the engines
+TEXTS_OF_A_STEP = 8  # texts read between two steps of the engines
 
 
 @dataclass
@@ -70,6 +72,8 @@ class ServedModel:
         self.generator: Generator | None = None
         self.waiting: deque[Draft] = deque()
         self.engines: list[LiveEngine[Any]] = []
+        self.wanted: deque[Search] = deque()
+        self.searches: list[LiveSearch[Any]] = []
         self.open = 0  # texts that were asked for and are not done
         if model.module.generates:
             self.add_engines()
@@ -85,6 +89,9 @@ class ServedModel:
             LiveEngine(stepper, self.generator.end, context, slots, self.waiting, prefixes, not is_fixed)
             for _ in range(count)
         ]
+        if self.model.translates:
+            rows = 1 if is_fixed else SEARCHED_ROWS
+            self.searches = [LiveSearch(stepper, rows, self.wanted) for _ in range(count)]
 
     @property
     def tasks(self) -> list[str]:
@@ -104,7 +111,8 @@ class ServedModel:
     @property
     def running(self) -> int:
         """Texts that have a slot."""
-        return sum(len(engine.running) + (engine.long is not None) for engine in self.engines)
+        written = sum(len(engine.running) + (engine.long is not None) for engine in self.engines)
+        return written + sum(len(search.active) for search in self.searches)
 
     def writer(self, task: str) -> Generator:
         """The generator, for a task that the model has."""
@@ -189,10 +197,6 @@ class ServedModel:
         salt: bytes,
     ) -> Asked:
         """A draft for each text of each prompt."""
-        if len(prompts) * body.n > MOST_TEXTS:
-            raise Refused(
-                f"{len(prompts)} prompts with n = {body.n} are more than {MOST_TEXTS} texts.", field="n"
-            )
         if max_tokens > self.settings.max_tokens:
             raise Refused(
                 f"max_tokens = {max_tokens} is more than this server's {self.settings.max_tokens}.",
@@ -259,13 +263,25 @@ class ServedModel:
         rows = self.rows(body.input)
         return rows, lambda: in_steps(rows, self.reader.embed)
 
-    def classes(
-        self, body: ClassifyBody
-    ) -> tuple[list[list[int]], Callable[[], Steps[list[Classification]]]]:
-        """The ids of each text, and the work that gives a class for each."""
+    def classes(self, body: ClassifyBody) -> tuple[list[list[int]], Callable[[], Steps[list[Answer]]]]:
+        """The ids of each text, and the work that gives the labels of each; two texts have a tab between them."""
         self.reader.check_classes()
-        rows = self.rows(body.input, body.truncate)
-        return rows, lambda: in_steps(rows, self.reader.classify)
+        texts = listed(body.input)
+        items = [
+            each(place, len(texts), partial(self.item, truncate=body.truncate), one)
+            for place, one in enumerate(texts)
+        ]
+        return [item.ids for item in items], lambda: in_steps(items, self.reader.classify)
+
+    def item(self, one: str | list[int], truncate: bool) -> LabelItem:
+        """A text, or its ids, as a classifier reads it."""
+        if not isinstance(one, str):
+            if self.reader.config.labels == "each-word":
+                raise Refused("This model labels words, which ids do not show. Give the text.", field="input")
+            return LabelItem(self.rows([one])[0])
+        if not truncate:
+            self.check_size(len(one))
+        return self.reader.line_item(one, truncate)
 
     def rows(self, given: Inputs, truncate: bool = False) -> list[list[int]]:
         """The framed ids of texts to read."""
@@ -304,7 +320,8 @@ class ServedModel:
             max_tokens=min(body.max_tokens or 256, self.settings.max_tokens),
             seconds=self.settings.seconds,
         )
-        return prompts, lambda: generator.complete_in_steps(prompts, settings)
+        translator = LiveTranslator(generator, self.engines[0], self.wanted)
+        return prompts, lambda: translator.translate(prompts, settings)
 
 
 def listed(given: Inputs) -> list[Any]:
@@ -320,12 +337,10 @@ def each(place: int, count: int, prepare: Callable[[Any], Any], given: Any) -> A
         raise Refused(f"text {place}: {error}" if count > 1 else str(error)) from None
 
 
-def in_steps(
-    rows: Sequence[list[int]], work: Callable[[Sequence[list[int]]], Iterable[Item]]
-) -> Steps[list[Item]]:
+def in_steps(rows: Sequence[Row], work: Callable[[Sequence[Row]], Iterable[Item]]) -> Steps[list[Item]]:
     """The results of some work, a few rows in each step."""
     done: list[Item] = []
     for first in range(0, len(rows), TEXTS_OF_A_STEP):
         done += work(rows[first : first + TEXTS_OF_A_STEP])
-        yield
+        yield None
     return done

@@ -13,16 +13,17 @@ from typing import Any, TypeVar
 from clearhead.config.decoding import DecodingConfig
 from clearhead.config.serving import ServingConfig
 from clearhead.decoding.live.request import Part, Request
-from clearhead.decoding.live.worker import Work, Worker
-from clearhead.decoding.search import Steps
+from clearhead.decoding.live.worker import Steppable, Steps, Work, Worker
 from clearhead.errors import suggest
 from clearhead.serving.server.faults import Refused
 from clearhead.serving.server.operations import Metrics
+from clearhead.serving.server.schemas import MOST_TEXTS
 from clearhead.serving.server.served import Asked, ServedModel
 
 HUNG_SECONDS = 4.0  # without a beat, after which the decode thread counts as hung
 PREPARERS = 2  # threads that turn texts into ids
 Result = TypeVar("Result")
+Given = TypeVar("Given")
 Call = Callable[[], None]
 
 
@@ -36,7 +37,9 @@ class Service:
         self.settings, self.metrics = settings, metrics or Metrics()
         self.threads = ThreadPoolExecutor(PREPARERS, "prepare")
         self.outbox: list[tuple[asyncio.AbstractEventLoop, Call]] = []  # only the decode thread touches it
-        engines = [engine for model in models for engine in model.engines]
+        engines: list[Steppable] = []
+        for model in models:
+            engines += [*model.engines, *model.searches]
         self.worker = Worker(engines, self.flush, fixed_threads=settings.deterministic)
         self.is_warm, self.is_stopped = False, threading.Event()
         self.started = int(time.time())
@@ -77,12 +80,6 @@ class Service:
             raise Refused(f"There is no model {name[:80]!r}. {suggest(name[:80], self.models)}", 404, "model")
         return self.models[name]
 
-    def find_free(self, name: str) -> ServedModel:
-        """A model by its name, if it has room for another text: refused before anything is encoded."""
-        model = self.find(name)
-        self.check_room(model, 1)
-        return model
-
     async def prepare(self, work: Callable[[], Result]) -> Result:
         """Does something that takes a moment, such as to encode a text, outside the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self.threads, work)
@@ -103,34 +100,51 @@ class Service:
             with suppress(RuntimeError):  # the loop is closed: nobody waits
                 loop.call_soon_threadsafe(do_all, each)
 
-    def check_room(self, model: ServedModel, count: int) -> None:
-        """Refuses texts for which there is no room in the queue."""
-        if model.open + count > self.settings.slots + self.settings.queue:
+    def reserve(self, model: ServedModel, count: int) -> None:
+        """Makes room for texts, or refuses them: before anything is encoded."""
+        most = self.settings.slots + self.settings.queue
+        if count > (limit := min(MOST_TEXTS, most)):
+            raise Refused(f"The request asks for {count} texts; the limit is {limit}.", field="n")
+        if model.open + count > most:
             raise Refused(
                 f"The queue is full: {model.open} texts are generated or wait. Try again later.",
                 429,
                 headers={"retry-after": "1"},
             )
-
-    def reserve(self, model: ServedModel, count: int) -> None:
-        """Makes room for texts, or refuses them."""
-        self.check_room(model, count)
-        model.open += count
-        self.metrics.texts.labels(model.name).set(model.open)
+        self.change_open(model, count)
 
     def release(self, model: ServedModel, count: int = 1) -> None:
         """Some texts are done."""
-        model.open -= count
+        self.change_open(model, -count)
+
+    def change_open(self, model: ServedModel, more: int) -> None:
+        """So many texts more are open, or fewer."""
+        model.open += more
         self.metrics.texts.labels(model.name).set(model.open)
 
-    def submit(self, model: ServedModel, asked: Asked) -> "Answer":
-        """Queues the texts of a request."""
-        self.reserve(model, len(asked.drafts))
+    async def submit(self, model: ServedModel, count: int, prepare: Callable[[], Asked]) -> "Answer":
+        """Queues the texts of a request, so many; `prepare` encodes them."""
+        self.reserve(model, count)
+        try:
+            asked = await self.prepare(prepare)
+        except BaseException:
+            self.release(model, count)
+            raise
         return Answer(self, model, asked)
 
-    async def compute(self, model: ServedModel, steps: Callable[[], Steps[list[Any]]]) -> list[Any]:
-        """The result of some work in the decode thread."""
+    async def compute(
+        self, model: ServedModel, prepare: Callable[[], tuple[Given, Callable[[], Steps[list[Any]]]]]
+    ) -> tuple[Given, list[Any]]:
+        """What is read, and the result of the work with it in the decode thread; `prepare` encodes it."""
         self.reserve(model, 1)
+        try:
+            given, steps = await self.prepare(prepare)
+            return given, await self.result(steps)
+        finally:
+            self.release(model)
+
+    async def result(self, steps: Callable[[], Steps[list[Any]]]) -> list[Any]:
+        """The result of some work in the decode thread."""
         loop = asyncio.get_running_loop()
         result: asyncio.Future[list[Any]] = loop.create_future()
 
@@ -151,7 +165,6 @@ class Service:
             raise too_late() from None
         finally:
             work.is_cancelled = True
-            self.release(model)
 
 
 class Answer:
@@ -159,10 +172,12 @@ class Answer:
 
     def __init__(self, service: Service, model: ServedModel, asked: Asked) -> None:
         self.service, self.model, self.asked = service, model, asked
-        self.arrived: asyncio.Queue[tuple[int, Part]] = asyncio.Queue()  # as long as the texts at most
+        # As long as the texts at most; None if nothing comes in time.
+        self.arrived: asyncio.Queue[tuple[int, Part] | None] = asyncio.Queue()
         self.began = self.last = time.perf_counter()
         self.open = set(range(len(asked.drafts)))
         loop = asyncio.get_running_loop()
+        self.timer = loop.call_later(2 * service.settings.seconds, self.look, loop)
         engine = model.engines[0]
         for place, draft in enumerate(asked.drafts):
             draft.pass_on = partial(self.pass_on, loop, place)
@@ -183,7 +198,10 @@ class Answer:
         """Which text, and what is new of it, until all are done; the first error ends all."""
         try:
             while self.open:
-                place, part = await self.next_part()
+                arrived = await self.arrived.get()
+                if arrived is None:
+                    raise too_late()
+                place, part = arrived
                 self.count(part)
                 if part.reason is not None:
                     self.open.discard(place)
@@ -198,13 +216,14 @@ class Answer:
         finally:
             self.cancel()
 
-    async def next_part(self) -> tuple[int, Part]:
-        """The next part that arrives, if it does in time; a text that has a slot ends by itself before."""
-        try:
-            async with asyncio.timeout(2 * self.service.settings.seconds):
-                return await self.arrived.get()
-        except TimeoutError:
-            raise too_late() from None
+    def look(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Looks whether nothing has arrived for too long; a text that has a slot ends by itself before."""
+        limit = 2 * self.service.settings.seconds
+        waited = time.perf_counter() - self.last
+        if waited >= limit:
+            self.arrived.put_nowait(None)
+        else:
+            self.timer = loop.call_later(limit - waited, self.look, loop)
 
     def count(self, part: Part) -> None:
         """Counts a part that has arrived."""
@@ -215,10 +234,19 @@ class Answer:
 
     def cancel(self) -> None:
         """Ends the texts that are not done."""
+        self.timer.cancel()
         for place in self.open:
             self.service.worker.call(self.asked.drafts[place].cancel)
         self.service.release(self.model, len(self.open))
         self.open.clear()
+        for draft in (
+            self.asked.drafts
+        ):  # which would keep this answer, and this answer them, until both are searched for
+            draft.pass_on = ignore
+
+
+def ignore(part: Part) -> None:
+    """Nobody waits for this part."""
 
 
 def do_all(calls: list[Call]) -> None:

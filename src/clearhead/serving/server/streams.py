@@ -53,7 +53,7 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncIterator[str]) -> None:
+    def __init__(self, events: AsyncIterator[bytes]) -> None:
         super().__init__()
         self.events = events
         del self.headers["content-length"]
@@ -65,7 +65,7 @@ class EventStream(Response):
         async def write() -> None:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             async for event in self.events:
-                await send({"type": "http.response.body", "body": event.encode(), "more_body": True})
+                await send({"type": "http.response.body", "body": event, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
         try:

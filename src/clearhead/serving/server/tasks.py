@@ -1,5 +1,6 @@
 """Translation, classes and tokens: what OpenAI's interface has no route for."""
 
+from dataclasses import asdict
 from functools import partial
 
 from starlette.requests import Request
@@ -21,9 +22,9 @@ class TaskEndpoints:
     async def translate(self, request: Request) -> Response:
         """A translation of each text."""
         body = await read_body(request, TranslateBody, self.service)
-        model = self.service.find_free(body.model)
-        prompts, work = await self.service.prepare(partial(model.translations, body))
-        found = await until_left(request.receive, self.service.compute(model, work))
+        model = self.service.find(body.model)
+        work = self.service.compute(model, partial(model.translations, body))
+        prompts, found = await until_left(request.receive, work)
         read = sum(len(part.source or []) for prompt in prompts for part in prompt.parts or (prompt,))
         data = [
             {"index": place, "text": one.text, "score": one.score, "finish_reason": one.reason}
@@ -37,13 +38,10 @@ class TaskEndpoints:
     async def classify(self, request: Request) -> Response:
         """The class of each text."""
         body = await read_body(request, ClassifyBody, self.service)
-        model = self.service.find_free(body.model)
-        rows, work = await self.service.prepare(partial(model.classes, body))
-        found = await until_left(request.receive, self.service.compute(model, work))
-        data = [
-            {"index": place, "label": one.label, "probabilities": one.probabilities, "unknown": one.unknown}
-            for place, one in enumerate(found)
-        ]
+        model = self.service.find(body.model)
+        work = self.service.compute(model, partial(model.classes, body))
+        rows, found = await until_left(request.receive, work)
+        data = [{"index": place, **asdict(one)} for place, one in enumerate(found)]
         read = sum(map(len, rows))
         return JSONResponse({"object": "list", "data": data, "model": body.model, "usage": counts(read, 0)})
 

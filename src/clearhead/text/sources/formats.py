@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from clearhead.config.data import Format, Reading
+from clearhead.config.labels import LabelKind
 from clearhead.errors import DataError
 from clearhead.examples import Example, Kind
+from clearhead.text.sources.readers.conll import read_conll
 from clearhead.text.sources.readers.csv import csv_fields, read_csv
 from clearhead.text.sources.readers.fasta import read_fasta
 from clearhead.text.sources.readers.html import read_html
@@ -30,6 +32,7 @@ from clearhead.text.sources.tables import Fields
 class FileFormat:
     """What is known of a format: `fields` gives the rows of a table, `values` records, and prose has neither.
 
+    `labels` says what its labels are about, where the format itself does.
     `columns` are names that all its files have. For the kinds of example in `asks_for` these do not say by themselves
     which of them are meant.
     """
@@ -41,6 +44,7 @@ class FileFormat:
     is_prose: bool = False
     columns: tuple[str, ...] = ()
     asks_for: tuple[Kind, ...] = ()
+    labels: LabelKind | None = None
 
 
 FORMATS: dict[Format, FileFormat] = {
@@ -56,6 +60,7 @@ FORMATS: dict[Format, FileFormat] = {
     "fasta": FileFormat(
         read_fasta, (".fa", ".fasta", ".fna"), columns=("id", "description", "sequence"), asks_for=("pair",)
     ),
+    "conll": FileFormat(read_conll, (".conll", ".conllu", ".iob", ".iob2", ".bio"), labels="each-word"),
 }
 
 EXTENSIONS = {extension: name for name, format in FORMATS.items() for extension in format.extensions}
@@ -113,6 +118,8 @@ def format_of(name: str, stated: Format | None) -> Format:
 def check_fit(name: str, format: Format, schema: Schema, reading: Reading) -> None:
     """Reject a file whose format cannot represent what is asked of it."""
     row = FORMATS[format]
+    if row.labels is not None and schema.kind != "text":
+        check_labels(name, schema, row.labels)
     if not row.is_prose:
         check_columns(name, schema, reading)
     if row.is_prose and schema.kind == "pair":
@@ -132,4 +139,18 @@ def check_fit(name: str, format: Format, schema: Schema, reading: Reading) -> No
         raise DataError(
             f"{name}: which of its columns are meant?\n"
             f"Name them in data.columns: it has {', '.join(row.columns[:-1])} and {row.columns[-1]}."
+        )
+
+
+def check_labels(name: str, schema: Schema, labels: LabelKind) -> None:
+    """Reject a file whose labels are about something else than what is asked for."""
+    if schema.kind != "labelled":
+        raise DataError(
+            f"{name} has labels for words, and no pairs of texts.\nTrain a tagger on it: clearhead train classify."
+        )
+    if schema.labels != labels or schema.texts != 1 or schema.label is not None:
+        raise DataError(
+            f"{name} has a label for each word of a text, but data.labels = {schema.labels!r} is asked for"
+            f"{' with two texts' * (schema.texts == 2)}.\nSet data.labels = {labels!r}"
+            f"{', and omit data.texts' * (schema.texts == 2)}; or give a .csv, .tsv or .jsonl."
         )

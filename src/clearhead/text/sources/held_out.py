@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from hashlib import blake2b
 
-from clearhead.examples import Conversation, Example, Pair, Split
+from clearhead.examples import Conversation, Example, Labelled, Pair, Split
 
 
 def split_of(example: Example, shares: Mapping[str, float], seed: int = 1) -> Split:
@@ -24,6 +24,8 @@ def _input(example: Example) -> str:
     """The input, as opposed to the expected answer."""
     if isinstance(example, Conversation):
         return example.opening
+    if isinstance(example, Labelled):
+        return example.input
     return example.source if isinstance(example, Pair) else example.text
 
 

@@ -6,6 +6,7 @@ from typing import cast
 
 from clearhead import corpora as builtin
 from clearhead.config.data import Files, Reading, Source, is_path
+from clearhead.corpora.corpus import Corpus
 from clearhead.errors import DataError, suggest
 from clearhead.examples import Kind, Split
 from clearhead.text.sources.files import find_files
@@ -29,14 +30,18 @@ class PartFinder:
         if isinstance(source, dict):
             return self._classes(source)
         if isinstance(source, str):
-            return self._one(source, Schema(self.kind))
+            return self._one(source, Schema.of(self.kind, self.reading))
         plain = [item for item in source if isinstance(item, str) and self._is_plain(item)]
         if self.kind == "pair" and len(plain) == len(source) == 2:
             return self._aligned(plain[0], plain[1])
         return [part for item in source for part in self._item(item)]
 
     def _item(self, item: str | tuple[str, str]) -> list[SourcePart]:
-        return self._one(item, Schema(self.kind)) if isinstance(item, str) else self._aligned(*item)
+        return (
+            self._one(item, Schema.of(self.kind, self.reading))
+            if isinstance(item, str)
+            else self._aligned(*item)
+        )
 
     def _one(self, source: str, schema: Schema) -> list[SourcePart]:
         if source.startswith("builtin:"):
@@ -64,7 +69,7 @@ class PartFinder:
             part
             for label, files in table.items()
             for file in ((files,) if isinstance(files, str) else files)
-            for part in self._one(file, Schema("labelled", label))
+            for part in self._one(file, Schema.of("labelled", self.reading, label))
         ]
 
     def _is_plain(self, item: str) -> bool:
@@ -101,9 +106,22 @@ class PartFinder:
                 f"builtin:{name} contains examples of the kind {corpus.kind}, but this task needs {self.kind}.\n"
                 f"Built-in corpora of this kind: {others or 'none'}."
             )
+        if self.kind == "labelled":
+            check_corpus(corpus, schema)
         part = BuiltinPart(corpus, self.kind, cast(Split, split or self.split))
         part.stream(self.reading)
         return part
+
+
+def check_corpus(corpus: Corpus, schema: Schema) -> None:
+    """Rejects a corpus whose labels are about something else than what is asked for."""
+    stated = {"labels": (schema.labels, corpus.labels), "texts": (schema.texts, corpus.texts)}
+    for key, (asked, own) in stated.items():
+        if asked != own:
+            raise DataError(
+                f"builtin:{corpus.name} has {key} = {own!r}, but data.{key} = {asked!r} is asked for.\n"
+                f"Set data.{key} = {own!r}, or choose another corpus."
+            )
 
 
 def _stem(file: File) -> str:

@@ -123,7 +123,7 @@ class BuiltinPart:
     def examples(self, reading: Reading, tally: Tally) -> Iterator[Example]:
         for example in self.stream(reading):
             tally.lines += 1
-            yield Text(example.text) if self.kind == "text" and isinstance(example, Labelled) else example
+            yield Text(example.input) if self.kind == "text" and isinstance(example, Labelled) else example
 
 
 @dataclass(frozen=True)

@@ -6,20 +6,29 @@ of columns, and the checks that turn values into an example.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import groupby
 
 from clearhead.config.data import Column, Reading
+from clearhead.config.labels import LabelKind
 from clearhead.errors import ConfigError
 from clearhead.examples import Example, Kind, Labelled, Pair, Text
 from clearhead.text.sources.dialogues import messages_in
+from clearhead.text.sources.label_lists import (
+    SEPARATORS,
+    BadLabels,
+    as_label,
+    as_words,
+    label_list,
+    matched,
+    separator_in,
+    without_repeats,
+)
 from clearhead.text.sources.lines import File, Lines
 from clearhead.text.sources.tally import Place, Tally
 from clearhead.text.sources.values import (
     FORMAT,
     Absent,
     NoConversation,
-    as_label,
     conversation_of,
     fault_of,
     value_of,
@@ -30,6 +39,7 @@ FIELDS: dict[Kind, tuple[str, ...]] = {
     "pair": ("source", "target"),
     "labelled": ("text", "label"),
 }
+LABEL = "label"
 
 Row = tuple[int, Sequence[object]]
 TextRow = tuple[int, Sequence[str]]
@@ -37,15 +47,27 @@ TextRow = tuple[int, Sequence[str]]
 
 @dataclass(frozen=True)
 class Schema:
-    """What is asked of a file: the kind of its examples, and their label where all of the file has one."""
+    """What is asked of a file: the kind of its examples, and their label where all of the file has one.
+
+    `labels` and `texts` are those of the settings; only texts with labels have others than one.
+    """
 
     kind: Kind
     label: str | None = None
+    labels: LabelKind = "one"
+    texts: int = 1
+
+    @classmethod
+    def of(cls, kind: Kind, reading: Reading, label: str | None = None) -> "Schema":
+        """What is asked of a file by the settings."""
+        return cls(kind, label, reading.labels, reading.texts) if kind == "labelled" else cls(kind, label)
 
     @property
     def fields(self) -> tuple[str, ...]:
         """What must be read from the file for one example."""
-        return ("text",) if self.label is not None else FIELDS[self.kind]
+        if self.kind != "labelled":
+            return FIELDS[self.kind]
+        return ("text", "second")[: self.texts] + ((LABEL,) if self.label is None else ())
 
 
 @dataclass(frozen=True)
@@ -80,13 +102,12 @@ class Scan:
 
     def examples(self, rows: Iterable[TextRow]) -> Iterator[Example]:
         """The examples of rows whose texts are in the order of the fields; empty rows are ignored."""
-        make = self._maker()
+        if self.schema.kind == "labelled":
+            yield from LabelledRows(self).examples(rows)
+            return
+        make: Callable[..., Example] = Text if self.schema.kind == "text" else Pair
         for line, texts in rows:
-            for text in texts:
-                if not text or text.isspace():
-                    self._report_empty(line, texts)
-                    break
-            else:
+            if not self.reports_empty(line, texts, texts):
                 yield make(*texts)
 
     def records(self, rows: Iterable[Row]) -> Iterator[Example]:
@@ -126,7 +147,9 @@ class Scan:
         for line, values in rows:
             texts = []
             for field, value in zip(self.schema.fields, values, strict=True):
-                text = as_label(value) if field == "label" else value
+                text = as_label(value, self.schema.labels) if field == LABEL else value
+                if field == "text" and self.schema.labels == "each-word":
+                    text = as_words(value)
                 if fault := fault_of(text, self.reading.max_line_bytes):
                     self.problem(
                         line, f"the {field} {fault}", "Fix it, or choose another column with data.columns."
@@ -158,17 +181,58 @@ class Scan:
             self.problem(line, str(absent), "Choose columns that exist with data.columns.")
         return None
 
-    def _maker(self) -> Callable[..., Example]:
-        if self.schema.label is not None:
-            return partial(Labelled, label=self.schema.label)
-        return {"text": Text, "pair": Pair, "labelled": Labelled}[self.schema.kind]
-
-    def _report_empty(self, line: int, texts: Sequence[str]) -> None:
+    def reports_empty(self, line: int, texts: Sequence[str], needed: Sequence[str]) -> bool:
+        """Whether one of the needed texts, the first of all, is empty; a line is ignored if all are, or reported."""
+        for text in needed:
+            if not text or text.isspace():
+                break
+        else:
+            return False
         empty = [field for field, text in zip(self.schema.fields, texts, strict=True) if not text.strip()]
         if len(empty) == len(texts):
             self.ignore("empty")
         else:
             self.problem(line, f"the {empty[0]} is empty", "Fill it in, or remove the line.")
+        return True
+
+
+class LabelledRows:
+    """Rows of texts and labels as examples: one label, several, or one for each word."""
+
+    def __init__(self, scan: Scan) -> None:
+        self.scan, self.schema = scan, scan.schema
+        self.separator = scan.reading.label_separator
+
+    def examples(self, rows: Iterable[TextRow]) -> Iterator[Example]:
+        """The examples of rows whose texts are in the order of the fields."""
+        count = self.schema.texts
+        for line, texts in rows:
+            # A text may fit none of several labels.
+            needed = texts[:count] if self.schema.labels == "several" else texts
+            if self.scan.reports_empty(line, texts, needed):
+                continue
+            text, second = texts[0], texts[1] if count == 2 else None
+            try:
+                label = self.label(self.schema.label if self.schema.label is not None else texts[count])
+                if self.schema.labels == "each-word":
+                    text = " ".join(matched(text.split(), label))
+            except BadLabels as fault:
+                self.scan.problem(line, str(fault), fault.advice)
+            else:
+                yield Labelled(text, label, second)
+
+    def label(self, written: str) -> str | tuple[str, ...]:
+        """The label of a cell, or its labels."""
+        match self.schema.labels:
+            case "one":
+                return written
+            case "each-word":
+                return label_list(written, None)
+        if self.separator is None and (found := separator_in(written)):
+            self.separator = found
+            name = self.scan.file.name
+            self.scan.tally.guess(f"{name}: {found!r} separates the labels of a text (data.label_separator)")
+        return without_repeats(label_list(written, self.separator or SEPARATORS[0]))
 
 
 def check_columns(name: str, schema: Schema, reading: Reading) -> None:

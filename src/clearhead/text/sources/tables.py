@@ -67,7 +67,7 @@ def table_rows(scan: Scan, read_fields: FieldReader, must_name: bool) -> Iterato
             )
         else:
             texts = [fields[place] for place in places]
-            yield number, [texts[0], texts[1].strip()] if is_labelled else texts
+            yield number, [*texts[:-1], texts[-1].strip()] if is_labelled else texts
 
 
 def _columns(

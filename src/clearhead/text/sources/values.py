@@ -88,10 +88,3 @@ def named_alike(names: Iterable[str], wanted: str) -> str | None:
     """The one name that differs from the wanted one in case alone."""
     found = [name for name in names if folded(str(name)) == folded(wanted)]
     return found[0] if len(found) == 1 else None
-
-
-def as_label(value: object) -> object:
-    """Labels may be numbers or true and false; space around them has no meaning."""
-    if isinstance(value, int | float):
-        return json.dumps(value)
-    return value.strip() if isinstance(value, str) else value

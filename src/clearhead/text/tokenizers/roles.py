@@ -50,6 +50,9 @@ class Specials:
     mask: int | None = None
     separator: int | None = None
     framing: Framing | None = None  # as the file states it; None if it says nothing
+    between: tuple[int, ...] | None = (
+        None  # two texts, where the file states other ids than those after one text
+    )
 
     @property
     def ids(self) -> frozenset[int]:
@@ -100,6 +103,23 @@ def find_framing(processor: Document | None) -> Framing | None:
             )
             return before, after
     return (), ()
+
+
+def find_between(processor: Document | None) -> tuple[int, ...] | None:
+    """The ids that a post-processor puts between two texts; None if it says nothing of them."""
+    match (processor or {}).get("type"):
+        case "Sequence":
+            parts = [find_between(part) for part in processor["processors"]]  # type: ignore[index]
+            return next((part for part in parts if part is not None), None)
+        case "BertProcessing" | "RobertaProcessing":
+            assert processor is not None
+            return (processor["sep"][1],) * (1 if processor["type"] == "BertProcessing" else 2)
+        case "TemplateProcessing":
+            assert processor is not None
+            pair, ids = list(_pieces(processor["pair"])), processor["special_tokens"]
+            first, second = (at for at, name in enumerate(pair) if name is None)
+            return tuple(id for name in pair[first + 1 : second] for id in ids[name]["ids"])
+    return None
 
 
 def framing_processor(before: Mapping[str, int], after: Mapping[str, int]) -> Document:

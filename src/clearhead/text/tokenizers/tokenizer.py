@@ -36,6 +36,7 @@ from clearhead.text.tokenizers.roles import (
     SPELLINGS,
     Document,
     Specials,
+    find_between,
     find_framing,
     find_markers,
     find_roles,
@@ -70,8 +71,10 @@ class Tokenizer:
             self.decoder: dict[str, object] | None = parsed.get("decoder")
             self._steps = steps_of(parsed.get("decoder"))
             framing = find_framing(parsed.get("post_processor"))
+            between = find_between(parsed.get("post_processor"))
         ids = {role: self._library.token_to_id(name) for role, name in roles.items()}
-        self.specials = Specials(**ids, framing=framing)
+        own = between if between and framing and between != framing[1] else None
+        self.specials = Specials(**ids, framing=framing, between=own)
         # The ids that come before the messages of a conversation, by role; others have none.
         numbers = {role: self._library.token_to_id(name) for role, name in find_markers(parsed).items()}
         self.markers = {role: number for role, number in numbers.items() if number is not None}

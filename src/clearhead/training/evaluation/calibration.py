@@ -19,6 +19,7 @@ from clearhead.config.run import RunConfig
 from clearhead.model_folder import Bundle, Calibration
 from clearhead.text.sources.read import read_split
 from clearhead.training.evaluation.evaluate import Evaluation
+from clearhead.training.evaluation.labels import decided
 from clearhead.training.loop.losses import side_by_side
 
 COLDEST, HOTTEST = 0.05, 20.0  # the temperatures that are considered
@@ -45,8 +46,8 @@ def fit_calibration(bundle: Bundle, config: RunConfig, batch_tokens: int) -> Cal
         return None
     examples = islice(reader, max(1, MOST_LOGITS // (bundle.config.classes or 1)))
     found = [
-        side_by_side(logits.cpu(), batch)
-        for logits, batch in Evaluation(bundle, batch_tokens).class_logits(examples)
+        decided(*side_by_side(logits.cpu(), one.batch.to("cpu")))
+        for logits, one in Evaluation(bundle, batch_tokens).class_logits(examples)
     ]
     if not found or not all(bool(logits.isfinite().all()) for logits, _ in found):
         return None

@@ -5,9 +5,9 @@ counted; texts to classify are truncated as in training, and counted.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,23 +15,21 @@ from torch import Tensor
 
 from clearhead.config.decoding import DecodingConfig
 from clearhead.data.batching.batches import Batch, Collate
-from clearhead.data.batching.collate import Answers, LabelledTexts, Masked, Pairs, Turns, Windows
+from clearhead.data.batching.collate import Answers, Masked, Pairs, Turns, Windows
 from clearhead.data.chats import encode_turns, template_of
 from clearhead.data.frames import Frame, document_frame, input_frame, prompt_frame, target_frame
 from clearhead.data.prepare import WINDOW
 from clearhead.data.shards.columns import Ids, TokenColumn
 from clearhead.decoding.generate import Generator, tokenizer_of
+from clearhead.decoding.read import Reader
 from clearhead.errors import DataError, InputError
-from clearhead.examples import ANSWER, Conversation, Example, Kind, Labelled, Pair, Text
+from clearhead.examples import ANSWER, Conversation, Example, Kind, Pair, Text
 from clearhead.model_folder import Bundle
 from clearhead.text.tokenizers.conversations import borders_of, encode, marker_of
-from clearhead.training.evaluation.scores import CalibrationError, ClassScores, TextScores
+from clearhead.training.evaluation.label_scores import SCORES
+from clearhead.training.evaluation.labels import LabelBatch, LabelledReader, Progress, decided, in_groups
+from clearhead.training.evaluation.scores import CalibrationError, TextScores
 from clearhead.training.loop.losses import inputs_of, loss_of, side_by_side
-
-GROUP = 512  # examples in memory at once
-
-Item = TypeVar("Item")
-Progress = Callable[[int], None]
 
 
 class Evaluation:
@@ -225,13 +223,18 @@ class Evaluation:
 
     def score_labels(self, examples: Iterable[Example], progress: Progress) -> dict[str, Any]:
         """A classifier."""
-        scores, raw = ClassScores(self.labels), CalibrationError()
+        scores, raw = SCORES[self.config.labels](self.labels), CalibrationError()
         fitted = self.bundle.calibration
         calibrated = None if fitted is None else CalibrationError(fitted.temperature)
-        for logits, batch in self.class_logits(examples, progress):
-            self.nats += float(loss_of(logits, batch).total)
-            Z, right = side_by_side(logits, batch)
-            scores.add(*([self.labels[k] for k in row.tolist()] for row in (Z.argmax(-1), right)))
+        for logits, one in self.class_logits(examples, progress):
+            loss = loss_of(logits, one.batch)
+            self.nats, self.predictions = self.nats + float(loss.total), self.predictions + loss.count
+            P = self.reader.probabilities(logits.float()).cpu()
+            for row, (place, example, item) in enumerate(
+                zip(one.places, one.examples, one.items, strict=True)
+            ):
+                self.keep(place, scores.add(self.reader.answer(P[row], item), example))
+            Z, right = decided(*side_by_side(logits, one.batch))
             for error in filter(None, (raw, calibrated)):
                 error.add(Z, right)
         if not self.examples:
@@ -241,41 +244,33 @@ class Evaluation:
             errors |= {"uncalibrated_error": raw.result(), "temperature": fitted.temperature}
         return scores.result() | errors
 
+    def keep(self, place: int, statistics: tuple[float, float]) -> None:
+        """Is called with what each labelled text adds to the score."""
+
+    @cached_property
+    def reader(self) -> Reader:
+        """Reads texts for a classifier."""
+        return Reader(self.bundle)
+
     @property
     def labels(self) -> list[str]:
         """The names of the classes, or their numbers."""
-        return self.bundle.labels or [str(label) for label in range(self.config.classes or 0)]
+        return self.reader.labels
 
     def class_logits(
         self, examples: Iterable[Example], progress: Progress = lambda done: None
-    ) -> Iterator[tuple[Tensor, Batch]]:
-        """The logits of labelled texts (b, classes), with their batches, which have the right classes."""
-        for batch in self.label_batches(examples, progress):
-            yield self.bundle.module(inputs_of(batch)), batch
+    ) -> Iterator[tuple[Tensor, LabelBatch]]:
+        """The logits of labelled texts, with their batches, which have what is right."""
+        for one in self.label_batches(examples, progress):
+            yield self.bundle.module(inputs_of(one.batch)), one
 
     def label_batches(
         self, examples: Iterable[Example], progress: Progress = lambda done: None
-    ) -> Iterator[Batch]:
+    ) -> Iterator[LabelBatch]:
         """Batches of labelled texts."""
-        frame, labels = input_frame(self.tokenizer.specials), self.labels
-        for group in in_groups(examples):
-            texts = [example for example in group if isinstance(example, Labelled)]
-            if unknown := {example.label for example in texts} - set(labels):
-                raise DataError(
-                    f"The label {min(unknown)!r} is unknown to the model, which has {', '.join(labels)}.\n"
-                    "Evaluate on data with the same labels."
-                )
-            ids = self.tokenizer.encode_batch([example.text for example in texts])
-            room = max(map(len, ids)) if self.config.context is None else self.config.context - len(frame)
-            rows = [frame.wrap(tokens[:room].tolist()) for tokens in ids]
-            numbers = np.array([labels.index(example.label) for example in texts], np.int64)
-            batches = LabelledTexts(TokenColumn.of(rows), numbers.__getitem__, self.padding)
-            for chosen in self.by_length([len(row) for row in rows]):
-                yield batches(chosen, 0)
-            self.predictions += len(texts)
-            self.examples += len(texts)
-            self.truncated += sum(len(tokens) > room for tokens in ids)
-            progress(len(group))
+        labelled = LabelledReader(self.reader, self.batch_tokens)
+        yield from labelled.batches(examples, progress)
+        self.examples, self.truncated = labelled.examples, labelled.truncated
 
     def by_length(self, lengths: list[int]) -> Iterator[np.ndarray[Any, np.dtype[np.int64]]]:
         """Batches of similar lengths, as numbers of examples."""
@@ -284,10 +279,3 @@ class Evaluation:
             size = max(1, self.batch_tokens // max(1, lengths[order[0]]))
             yield np.array(order[:size], np.int64)
             order = order[size:]
-
-
-def in_groups(items: Iterable[Item], size: int = GROUP) -> Iterator[list[Item]]:
-    """Some items at a time."""
-    stream = iter(items)
-    while group := list(islice(stream, size)):
-        yield group

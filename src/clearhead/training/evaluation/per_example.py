@@ -3,7 +3,7 @@
 What it adds up is what `Evaluation` adds up, so that the scores are those that `clearhead evaluate` prints:
 
     language model     the bits and bytes of each text, so that models with different tokenizers are comparable
-    classifier         whether each answer is right
+    classifier         whether each answer is right; with several labels or spans, the two parts of its F1
     translator         sacreBLEU's statistics of each translation
 
 A masked language model has none: which tokens it must guess depends on its tokenizer.
@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 import torch.nn.functional as F
-from torch import Tensor
 
 from clearhead.config.decoding import DecodingConfig
 from clearhead.data.batching.batches import IGNORE, Batch
 from clearhead.data.frames import document_frame
 from clearhead.examples import Example, Pair, Text
-from clearhead.training.evaluation.evaluate import Evaluation, Progress
+from clearhead.training.evaluation.evaluate import Evaluation
+from clearhead.training.evaluation.label_scores import SCORES
+from clearhead.training.evaluation.labels import Progress
 from clearhead.training.evaluation.paired import Scored, Statistics
 from clearhead.training.evaluation.scores import TextScores
 from clearhead.training.loop.losses import inputs_of, loss_of, side_by_side
@@ -83,28 +84,17 @@ class ExampleEvaluation(Evaluation):
         self.token_nats = []
         return super().score_masked(examples, progress)
 
-    def by_length(self, lengths: list[int]) -> Iterator[Any]:
-        """Batches of similar lengths; keeps which examples are in the one that is computed."""
-        for self.chosen in super().by_length(lengths):
-            yield self.chosen
-
     def score_labels(self, examples: Iterable[Example], progress: Progress) -> dict[str, Any]:
         """A classifier."""
-        self.answers: dict[int, bool] = {}
+        self.answers: dict[int, tuple[float, float]] = {}
         result = super().score_labels(examples, progress)
-        rows = [(float(self.answers[place]), 1.0) for place in range(len(self.answers))]
-        self.scored = Scored("accuracy", True, np.array(rows), ratio)
+        rows = [self.answers[place] for place in range(len(self.answers))]
+        self.scored = Scored(SCORES[self.config.labels](self.labels).name, True, np.array(rows), ratio)
         return result
 
-    def class_logits(
-        self, examples: Iterable[Example], progress: Progress = lambda done: None
-    ) -> Iterator[tuple[Tensor, Batch]]:
-        """The logits of labelled texts with their batches; keeps which answers are right."""
-        for logits, batch in super().class_logits(examples, progress):
-            Z, wanted = side_by_side(logits, batch)
-            right = (Z.argmax(-1) == wanted).tolist()
-            self.answers |= dict(zip((self.examples + self.chosen).tolist(), right, strict=True))
-            yield logits, batch
+    def keep(self, place: int, statistics: tuple[float, float]) -> None:
+        """Keeps what a labelled text adds to the score."""
+        self.answers[place] = statistics
 
     def score_translations(
         self, examples: Iterable[Example], settings: DecodingConfig, scores: TextScores, progress: Progress

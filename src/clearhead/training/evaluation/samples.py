@@ -16,11 +16,10 @@ from clearhead.data.batching.batches import Position
 from clearhead.data.chats import answer_ends, first_question
 from clearhead.data.prepare import Prepared
 from clearhead.decoding.generate import Generator, Prompt
-from clearhead.decoding.read import Reader
+from clearhead.decoding.read import Answer, Classification, Reader, SeveralLabels
 from clearhead.examples import Conversation, Example, Labelled, Pair, Split, Text
 from clearhead.inspection.figures import AttentionPicture, attention_of
-from clearhead.inspection.heads.roles import head_roles
-from clearhead.inspection.heads.table import start_of
+from clearhead.inspection.heads.roles import head_roles, start_of
 from clearhead.model_folder import Bundle
 from clearhead.models.model import Model
 from clearhead.text.sources.read import read_split
@@ -96,6 +95,7 @@ class Sampler:
         if context is None or isinstance(example, Text):
             return True
         text = example.source if isinstance(example, Pair) else example.text
+        text = example.input if isinstance(example, Labelled) else text
         return len(self.data.tokenizers.source.encode(text, begin=True, end=True)) <= context
 
     @contextmanager
@@ -142,8 +142,15 @@ def sample_classes(sampler: Sampler, count: int) -> list[tuple[str, ...]]:
     """Validation texts, and the labels that the model gives them."""
     texts = [example for example in sampler.held_out[:count] if isinstance(example, Labelled)]
     reader = Reader(sampler.bundle)
-    made = reader.classify([reader.ids(text.text) for text in texts])
-    return [(text.text, answer.label, text.label) for text, answer in zip(texts, made, strict=True)]
+    made = reader.classify([reader.item(text.text, text.second, truncate=True) for text in texts])
+    return [(text.input, written(answer), text.answer) for text, answer in zip(texts, made, strict=True)]
+
+
+def written(answer: Answer) -> str:
+    """The labels of an answer as one text."""
+    if isinstance(answer, Classification) and not isinstance(answer, SeveralLabels):
+        return answer.label
+    return " ".join(label or "-" for label in answer.labels)
 
 
 # Given text, what the model made of it and, where known, what is right.
@@ -152,4 +159,6 @@ SAMPLERS: dict[Objective, Callable[[Sampler, int], list[tuple[str, ...]]] | None
     "masked": None,
     "target": sample_translations,
     "label": sample_classes,
+    "labels": sample_classes,
+    "tags": sample_classes,
 }

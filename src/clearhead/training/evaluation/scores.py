@@ -1,12 +1,10 @@
-"""Texts or classes and their references enter; scores leave. They are summed, so that any number fits in memory.
+"""Texts and their references enter; scores leave. They are summed, so that any number fits in memory.
 
 BLEU and chrF are sacreBLEU's, from the statistics of each sentence, with its signatures: a score without one cannot
 be compared.
 """
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -64,42 +62,6 @@ class TextScores:
             "chrf_signature": str(self.chrf.get_signature()),
             "exact_match": self.exact / self.count,
         }
-
-
-@dataclass
-class ClassScores:
-    """Accuracy, macro F1 and the confusion matrix."""
-
-    labels: Sequence[str]
-    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)  # (true, given) -> how often
-
-    def add(self, given: Sequence[str], right: Sequence[str]) -> None:
-        """Adds some answers."""
-        self.pairs.update(zip(right, given, strict=True))
-
-    def f1(self, label: str) -> float:
-        """2 · hits / (given + true); 0 for a label that neither occurs nor is given."""
-        hits = self.pairs[label, label]
-        given = sum(count for (_, answer), count in self.pairs.items() if answer == label)
-        true = sum(count for (right, _), count in self.pairs.items() if right == label)
-        return 2 * hits / (given + true) if given + true else 0.0
-
-    def result(self) -> dict[str, Any]:
-        """Accuracy, macro F1 over labels that occur or are given, and counts (rows true, columns given)."""
-        used = [label for label in self.labels if any(label in pair for pair in self.pairs)]
-        hits = sum(self.pairs[label, label] for label in self.labels)
-        return {
-            "accuracy": hits / self.pairs.total(),
-            "macro_f1": sum(map(self.f1, used)) / len(used),
-            "labels": list(self.labels),
-            "confusion": [[self.pairs[right, given] for given in self.labels] for right in self.labels],
-            **({"unmeasured": absent} if (absent := self.absent()) else {}),
-        }
-
-    def absent(self) -> list[str]:
-        """The labels without a single example: the scores say nothing about them."""
-        present = {right for right, _ in self.pairs}
-        return [label for label in self.labels if label not in present]
 
 
 class CalibrationError:

@@ -7,7 +7,8 @@ from clearhead.errors import DataError
 from clearhead.examples import Example, Pair
 from clearhead.inspection.heads.importance import Task
 from clearhead.model_folder import Bundle
-from clearhead.training.evaluation.evaluate import Evaluation, in_groups
+from clearhead.training.evaluation.evaluate import Evaluation
+from clearhead.training.evaluation.labels import in_groups
 from clearhead.training.loop.losses import inputs_of
 
 BATCH_TOKENS = 2048  # whose gradients and weights fit into memory
@@ -33,8 +34,8 @@ class TaskCollector(Evaluation):
                 if pairs := self.fitting([example for example in group if isinstance(example, Pair)]):
                     self.score_targets([rows for _, rows in pairs])
         elif self.kind == "labelled":
-            for batch in self.label_batches(examples):
-                self.add(batch)
+            for one in self.label_batches(examples):
+                self.add(one.batch)
         elif self.config.shape == "encoder":
             self.score_masked(examples, lambda done: None)
         else:

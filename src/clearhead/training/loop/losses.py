@@ -2,7 +2,9 @@
 
     language model, masked     −log P(true token), mean over the tokens to be predicted (N33)
     encoder-decoder            −log P(y_i given y_<i, x), from i = 2: the start token is not predicted (N35)
-    classifier                 −log P(true class), mean over the texts
+    classifier                 −log P(true class), mean over the texts, or over the words that have a label
+    several labels             −log P(whether a label fits), mean over texts and labels: a choice of two for each, by
+                               the logits 0 and z, so that P(it fits) = 1 / (1 + e^−z)
 
 Sums and counts are kept apart, so that a mean over many batches is exact whatever the split.
 """
@@ -16,6 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from clearhead.data.batching.batches import IGNORE, Batch
+from clearhead.models.heads import choices
 from clearhead.models.inputs import Inputs
 
 
@@ -30,14 +33,14 @@ class Loss:
 
 def inputs_of(batch: Batch) -> Inputs:
     """What a model reads of a batch."""
-    return Inputs(batch.inputs, batch.counts, batch.source, batch.source_counts, batch.documents)
+    return Inputs(batch.inputs, batch.counts, batch.source, batch.source_counts, batch.documents, batch.types)
 
 
 def side_by_side(logits: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
     """The logits in float32 (N, vocabulary or classes), and what a batch says is right (N,)."""
     targets = batch.targets if batch.labels is None else batch.labels
     assert targets is not None
-    return logits.flatten(0, -2).float(), targets.flatten()
+    return choices(logits, targets).flatten(0, -2).float(), targets.flatten()
 
 
 def loss_of(logits: Tensor, batch: Batch) -> Loss:

@@ -27,7 +27,7 @@ class DataSample:
     labels: Counter[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.labels = Counter(e.label for e in self.examples if isinstance(e, Labelled))
+        self.labels = Counter(label for e in self.examples if isinstance(e, Labelled) for label in e.labels)
 
     @property
     def is_whole(self) -> bool:
@@ -50,8 +50,14 @@ class DataSample:
         return f"{self.characters:,} character{'s' * (self.characters != 1)}"
 
     def quantile(self, share: float) -> int:
-        """The length in characters that this share of the texts does not exceed; of a pair, the longer text counts."""
-        lengths = sorted(max(lengths_of(example)) for example in self.examples)
+        """The length in characters that this share of the texts does not exceed.
+
+        Of a text and its translation the longer one counts, of two texts that are read as one their sum.
+        """
+        lengths = sorted(
+            sum(lengths_of(example)) if isinstance(example, Labelled) else max(lengths_of(example))
+            for example in self.examples
+        )
         return lengths[min(len(lengths) - 1, int(share * len(lengths)))]
 
     @property
@@ -90,6 +96,8 @@ class DataSample:
 
 def texts_of(example: Example) -> tuple[str, ...]:
     """The texts of an example."""
+    if isinstance(example, Labelled):
+        return example.texts
     return (example.source, example.target) if isinstance(example, Pair) else (example.text,)
 
 

@@ -60,7 +60,9 @@ def is_fair(sample: DataSample, share: float, has_test: bool, seed: int) -> bool
     sides: dict[str, list[Example]] = {"train": [], "validation": [], "test": []}
     for example in sample.examples:
         sides[split_of(example, shares, seed)].append(example)
-    labels = {example.label for example in sides["train"] if isinstance(example, Labelled)}
+    labels = {
+        label for example in sides["train"] if isinstance(example, Labelled) for label in example.labels
+    }
     amount = sum(len(texts_of(example)[0]) for example in sides["validation"])
     wanted = share * sum(len(texts_of(example)[0]) for example in sample.examples)
     return bool(sides["train"]) and wanted / 2 < amount < 3 * wanted and labels.issuperset(sample.labels)

@@ -48,7 +48,7 @@ PAIR_CONTEXT = (
 )
 ALL_STACKS = ("encoder_blocks", "decoder_blocks")
 # What the data and the time decide, even if the model starts from another.
-NOT_TAKEN = {"vocabulary", "source_vocabulary", "head", "classes"}
+NOT_TAKEN = {"vocabulary", "source_vocabulary", "head", "classes", "labels", "texts"}
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from clearhead.config.tasks import TASKS, Task
 from clearhead.errors import ConfigError, DataError
 from clearhead.training.recipes.choices import Choices
 from clearhead.training.recipes.columns import guess_columns
-from clearhead.training.recipes.data_sample import DataSample, sample_data
+from clearhead.training.recipes.data_sample import DataSample, sample_data, texts_of
 from clearhead.training.recipes.held_out import choose_held_out
+from clearhead.training.recipes.labelling import choose_labelling
 from clearhead.training.recipes.sizing import Machine, Sizing
 from clearhead.training.recipes.tokens import choose_tokenizer
 
@@ -29,7 +30,9 @@ def recipe_for(
     choices = Choices(RunConfig.overridden({}, stated))
     choices.table.setdefault("data", {})["train"] = source_of(task, files)
     kind = TASKS[task].kind
-    if choices.get("data.columns") is None:
+    if kind == "labelled":
+        choose_labelling(choices)
+    if choices.get("data.columns") is None and choices.get("data.labels") in (None, "one"):
         data = DataConfig(**choices.table["data"])
         if guess := guess_columns(data.train, kind, data):
             choices.choose(guess[1], data__columns=guess[0])
@@ -71,6 +74,18 @@ def source_of(task: Task, files: Sequence[str]) -> Any:
 def check_labels(sample: DataSample) -> None:
     """Rejects labels that cannot be learned."""
     labels = sample.labels
+    first = sample.examples[0]
+    if len(labels) > 1 and len({texts_of(example) for example in sample.examples}) == 1:
+        raise DataError(
+            f"All {len(sample.examples):,} texts are equal: nothing can be learned, as a text cannot tell its label. "
+            f"The text: {texts_of(first)[0][:60]!r}.\n"
+            "Name the columns of text and label: --data.columns TEXT,LABEL."
+        )
+    if not labels:
+        raise DataError(
+            f"None of {len(sample.examples):,} examples has a label; a classifier needs two.\n"
+            "Name the columns of text and label: --data.columns TEXT,LABEL."
+        )
     if len(labels) < 2:
         raise DataError(
             f"All {len(sample.examples):,} examples have the label {next(iter(labels))!r}; a classifier needs two.\n"

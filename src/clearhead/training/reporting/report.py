@@ -23,6 +23,7 @@ from clearhead.training.reporting.sections import (
     settings_section,
 )
 from clearhead.training.reporting.summary import RunSummary
+from clearhead.training.reporting.trials import trials_section
 from clearhead.training.reporting.wording import clock, describe_model
 
 STYLE = Path(__file__).with_name("report.css")
@@ -42,6 +43,7 @@ def page(summary: RunSummary) -> Markup:
         tiles(summary),
         loss_section(summary),
         quality_section(summary.quality),
+        trials_section(summary.trials),
         samples_section(summary.history.samples),
         attention_section(summary.attention),
         heads_section(summary.history.heads, float(summary.steps)),

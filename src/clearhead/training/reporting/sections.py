@@ -18,6 +18,7 @@ from clearhead.training.reporting.wording import explain_scores
 
 SHOWN_SCORE = 0.2  # of a head, above which a score is drawn
 SHOWN_TIMES = 7  # evaluations of which samples are shown
+MOST_LABELS = 200  # whose scores are listed
 MOST_CLASSES = 25  # of a confusion matrix that is still readable
 SMOOTHED_SHARE = 1 / 40  # of the records, on each side: what a smoothed loss averages over
 
@@ -77,6 +78,24 @@ def quality_section(quality: dict[str, Any] | None) -> Markup | None:
         tag("div", tag("table", rows), class_="wide"),
         [tag("p", tag("code", signature), class_="note") for signature in signatures],
         confusion(quality["labels"], quality["confusion"]) if "confusion" in quality else None,
+        scores_by_label(quality["by_label"]) if "by_label" in quality else None,
+    )
+
+
+def scores_by_label(scores: dict[str, dict[str, float]]) -> Markup:
+    """Precision, recall and F1 of each label."""
+    head = tag("tr", [tag("th", name) for name in ("", "precision", "recall", "F1", "true")])
+    shown = list(scores.items())[:MOST_LABELS]
+    rows = [
+        tag("tr", tag("th", label), [tag("td", f"{one[key]:.1%}") for key in ("precision", "recall", "f1")],
+            tag("td", f"{one['true']:,}"))
+        for label, one in shown
+    ]  # fmt: skip
+    more = tag("p", f"The first {len(shown)} of {len(scores)} labels.", class_="note")
+    return joined(
+        tag("h3", "by label"),
+        tag("div", tag("table", tag("thead", head), tag("tbody", rows)), class_="wide"),
+        more if len(shown) < len(scores) else None,
     )
 
 

@@ -20,6 +20,7 @@ class RunSummary:
     steps: int  # as planned
     parameters: int
     notes: list[str]  # the reasons for the settings that were chosen
+    trials: dict[str, Any] | None = None  # the table of what was tried to choose them
     history: History = field(default_factory=History)
     quality: dict[str, Any] | None = None  # of the best model, once it is evaluated
     attention: AttentionPicture | None = None  # of the latest evaluation

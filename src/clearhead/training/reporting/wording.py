@@ -12,13 +12,19 @@ MEANINGS = {
     "bits_per_byte": "bits needed per byte of text; comparable between tokenizers",
     "bleu": "overlap of words with the reference, 0 to 100",
     "chrf": "overlap of letters with the reference, 0 to 100",
-    "exact_match": "share of translations equal to the reference",
+    "exact_match": "share of answers equal to the reference",
     "accuracy": "share of right answers",
     "macro_f1": "mean over the classes of the harmonic mean of precision and recall",
+    "micro_f1": "harmonic mean of precision and recall, over all labels together",
+    "micro_precision": "share of the given labels that are right",
+    "micro_recall": "share of the right labels that are given",
+    "span_f1": "harmonic mean of precision and recall of whole spans, by the convention of CoNLL",
+    "span_precision": "share of the given spans that are right",
+    "span_recall": "share of the right spans that are given",
     "unmeasured": "classes without an example in these data: the scores say nothing about them",
     "calibration_error": "how far the probability of the answers is from their accuracy, over 15 bins",
     "uncalibrated_error": "the same without the temperature",
-    "temperature": "divides the logits before their softmax; fitted on the validation data",
+    "temperature": "divides the logits before they become probabilities; fitted on the validation data",
     "examples": "examples evaluated",
     "predictions": "predictions evaluated",
     "too_long": "examples skipped because they are longer than the context",
@@ -48,7 +54,7 @@ def explain_scores(quality: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 def format_score(key: str, value: Any) -> str:
     """A score with its significant digits."""
-    if key in ("exact_match", "accuracy", "macro_f1"):
+    if key in ("exact_match", "accuracy") or key.startswith(("macro_", "micro_", "span_")):
         return f"{value:.2%}"
     if isinstance(value, list):
         return first_few(value)

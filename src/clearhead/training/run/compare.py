@@ -19,11 +19,11 @@ from clearhead.config.run import RunConfig
 from clearhead.decoding.generate import Generator
 from clearhead.decoding.read import Reader
 from clearhead.errors import ConfigError, DataError
-from clearhead.examples import Example, Pair, Split
+from clearhead.examples import Example, Labelled, Pair, Split
 from clearhead.model_folder import Bundle
 from clearhead.storage import write_atomically
 from clearhead.text.sources.read import ExampleReader, read_split
-from clearhead.training.evaluation.evaluate import Progress
+from clearhead.training.evaluation.labels import Progress
 from clearhead.training.evaluation.paired import Scored
 from clearhead.training.evaluation.per_example import ExampleEvaluation
 from clearhead.training.reporting.history import History, read_log
@@ -241,13 +241,14 @@ def measure(run: FinishedRun, progress: Progress = lambda done: None) -> Compare
 
 def decoding_speed(bundle: Bundle, run: FinishedRun) -> float | None:
     """Tokens that a model writes per second, or texts that it classifies; None for one that does neither."""
-    texts = [text_of(example) for example in islice(run.reader(), READ)]
     if bundle.config.head == "classifier":
         reader = Reader(bundle)
-        rows = [reader.ids(text, truncate=True) for text in texts]
+        labelled = [example for example in islice(run.reader(), READ) if isinstance(example, Labelled)]
+        items = [reader.item(example.text, example.second, truncate=True) for example in labelled]
         start = perf_counter()
-        reader.classify(rows)
-        return len(rows) / (perf_counter() - start)
+        reader.classify(items)
+        return len(items) / (perf_counter() - start)
+    texts = [text_of(example) for example in islice(run.reader(), READ)]
     if not bundle.module.generates:
         return None
     prompts = texts if bundle.module.translates else [" ".join(text.split()[:WORDS]) for text in texts]

@@ -4,6 +4,7 @@ runs/NAME/recipe.toml     the recipe, in steps even where it was given in epochs
 runs/NAME/log.jsonl       one record per line
 runs/NAME/checkpoints/    what --resume reads
 runs/NAME/best/, last/    model folders
+runs/NAME/trials.json     the recipes that were tried before one was chosen, if any
 runs/NAME/quality.json    the scores of the best model on held-out data
 runs/NAME/report.html     curves, samples, attention, data, settings; rewritten at each evaluation
 runs/NAME/tensorboard/    events, if TensorBoard is installed
@@ -23,6 +24,7 @@ from clearhead.errors import ConfigError, TrainingError
 from clearhead.storage import is_unfinished, locked, recover, write_atomically
 
 RECIPE, LOG, CHECKPOINTS, QUALITY = "recipe.toml", "log.jsonl", "checkpoints", "quality.json"
+TRIALS = "trials.json"
 LOCK = ".lock"  # of the process that trains there; a killed one leaves it
 CLAIM = ".claim"  # of the process that prepares a run there
 TRIAL = ".clearhead-"  # prefix of the folders that are written to measure the speed of the disk
@@ -80,6 +82,18 @@ class RunFolder:
         lines = self.recipe.read_text(encoding="utf-8-sig").splitlines()
         comments = takewhile(lambda line: line.startswith("#"), lines)
         return [line.removeprefix("#").strip() for line in comments]
+
+    def write_trials(self, trials: dict[str, Any]) -> None:
+        """Writes the table of trials."""
+        write_atomically(self.path / TRIALS, json.dumps(trials, ensure_ascii=False, indent=2))
+
+    def read_trials(self) -> dict[str, Any] | None:
+        """The table of trials; None if there were none, or the file is damaged."""
+        try:
+            found = json.loads((self.path / TRIALS).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) and "candidates" in found else None
 
     def write_quality(self, quality: dict[str, Any]) -> None:
         """Writes the scores of the best model."""

@@ -84,8 +84,11 @@ class FolderWriter(Observer):
                 check_free(self.folder.path)
             if resume and holds_run(self.folder.path):
                 self.written = RunConfig.read(self.folder.recipe)
+                self.summary = replace(self.summary, trials=self.folder.read_trials())
             else:
                 self.folder.write_recipe(self.summary.config, self.summary.notes)
+                if self.summary.trials is not None:
+                    self.folder.write_trials(self.summary.trials)
             self.folder.prepare()
             yield
 

@@ -77,6 +77,7 @@ def model_config(run: RunConfig, data: Prepared) -> AnyModelConfig:
         changes["source_vocabulary"] = source
     if run.kind == "labelled":
         changes |= {"head": "classifier", "classes": len(data.labels)}
+        changes |= {"labels": run.data.labels, "texts": run.data.texts}
         if run.model.shape == "decoder" and "pool" not in run.model.model_fields_set:
             changes["pool"] = "last"
     return run.model.replace(**changes)

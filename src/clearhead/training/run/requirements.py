@@ -19,7 +19,7 @@ from clearhead.training.run.disk import format_bytes, free_room, used_room
 RUNTIME_BYTES = (
     400_000_000  # of PyTorch and other libraries: 260 MB at the start, and the rest in the first steps
 )
-ALLOCATOR = 1.5  # times what tensors take: freed memory stays between those that remain, and with its thread
+ALLOCATOR = 1.25  # times what tensors take: freed memory stays between those that remain (plan_memory.py)
 STATE_COPIES = {"muon": 1.3, "adamw": 2.0}  # of the weights, that an optimizer keeps
 OTHER_FILES = 10_000_000  # bytes of the log, the report and the like
 

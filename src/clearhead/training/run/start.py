@@ -180,7 +180,7 @@ def fine_tuned_config(given: AnyModelConfig, stated: AnyModelConfig, task: Task)
     own |= {key: getattr(stated, key) for key in OWN if key in stated.model_fields_set}
     # Only the data determine the classes of a classifier.
     own = {key: value for key, value in own.items() if key in type(settings).model_fields}
-    return settings.replace(head="language", classes=None, unit_length=False, **own)
+    return settings.replace(head="language", classes=None, labels="one", texts=1, unit_length=False, **own)
 
 
 def differing(stated: Settings, found: Settings) -> list[str]:

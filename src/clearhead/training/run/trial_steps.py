@@ -41,7 +41,7 @@ FASTER = 1.25  # times the speed of float32 from which bfloat16 is worth its rou
 TRIED_ROWS = (
     64  # of a product that tells whether bfloat16 is computed or emulated, which takes 60 times as long
 )
-TRIED_TOKENS = 512  # per thread, with which the two formats are compared
+TRIED_TOKENS = 512  # per thread, at most, with which the two formats are compared
 ROUNDS = 3  # of each; the fastest counts
 
 
@@ -140,8 +140,8 @@ def choose_precision(trial: Trainer, batch: Batch) -> tuple[Precision, float | N
         return training.precision, None
     if product_gain(width) < FASTER:
         return "float32", None
-    parts = batch.rows * batch.inputs.shape[1] // (TRIED_TOKENS * torch.get_num_threads())
-    gain = gradient_gain(trial, batch.share(0, max(1, min(parts, batch.rows))))
+    parts = -(-batch.rows * batch.inputs.shape[1] // (TRIED_TOKENS * torch.get_num_threads()))
+    gain = gradient_gain(trial, batch.share(0, min(parts, batch.rows)))
     return ("bfloat16" if gain >= FASTER else "float32"), gain
 
 
@@ -170,6 +170,7 @@ def gradient_gain(trial: Trainer, batch: Batch) -> float:
         for _ in range(ROUNDS):
             for precision in formats:
                 trial.training = trial.training.replace(precision=precision)
+                release_memory()  # what the other format has left, or the comparison takes more than the run
                 seconds[precision] = min(fastest(compute, 1), seconds.get(precision, math.inf))
     return seconds["float32"] / seconds["bfloat16"]
 

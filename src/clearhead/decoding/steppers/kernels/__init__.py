@@ -1,1 +1,1 @@
-"""Compiled products: a matrix enters, a function that multiplies with it leaves. Importing a file compiles it."""
+"""Numbers enter at their addresses, numbers leave: the parts of a decode step in machine code, by Numba."""

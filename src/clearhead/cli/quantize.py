@@ -1,0 +1,38 @@
+"""`clearhead quantize MODEL OUT`: the same model with int8 weights, a quarter of the size."""
+
+import json as json_format
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clearhead.cli.exchange import Out
+from clearhead.cli.options import Json, ModelFolder
+from clearhead.cli.stages import load_pytorch
+from clearhead.errors import InputError
+
+ReplaceFolder = Annotated[bool, typer.Option("--overwrite", help="Replace an existing model folder.")]
+
+
+def quantize(model: ModelFolder, out: Out, overwrite: ReplaceFolder = False, json: Json = False) -> None:
+    """Round the weights to int8, a scale for each row: a quarter of the size."""
+    load_pytorch(f"Reading {model}")
+    from clearhead.api import load
+    from clearhead.model_folder import WEIGHTS, find
+
+    loaded = load(model)
+    if loaded.bundle.is_int8:
+        raise InputError(f"{model} has int8 weights already.\nCopy the folder, or give a model in float32.")
+    loaded.bundle.quantise()
+    loaded.save(out, overwrite)
+    before, after = (size(find(folder) / WEIGHTS) for folder in (model, out))
+    if json:
+        print(json_format.dumps({"out": str(out), "bytes": [before, after]}))
+        return
+    print(f"{out}: {after / 1e6:,.1f} MB of weights, {before / 1e6:,.1f} MB before")
+    print(f"See what changes: clearhead evaluate {out}")
+
+
+def size(path: Path) -> int:
+    """Bytes of a file."""
+    return path.stat().st_size

@@ -1,0 +1,234 @@
+"""A decoder's step in machine code: which models have one, the table of their weights, and the call.
+
+Float32 weights are read where they are, but for the queries', keys' and values' matrices, which are copied into one. Of
+a model that was rounded to int8 the whole numbers are read, a quarter of the bytes. docs/kernels.md compares the
+formulas with those of the layers.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from clearhead.decoding.steppers.kernels import ready
+from clearhead.layers.attention import Attention
+from clearhead.layers.blocks import Block
+from clearhead.layers.cache import DecoderState
+from clearhead.layers.feedforward import FEEDFORWARDS, Gated
+from clearhead.layers.norms import LayerNorm, Norm, RMSNorm
+from clearhead.layers.positions import Learned, Positions
+from clearhead.layers.residual import Both
+from clearhead.models.heads import LanguageHead
+from clearhead.models.int8 import to_int8
+from clearhead.models.model import Model
+from clearhead.models.transformer.decoder import Decoder
+
+MOST_ROWS = 16  # beyond, oneDNN's products of matrices are faster
+
+
+def why_not_compiled(model: Model) -> str | None:
+    """The reason why a model's steps are left to PyTorch, or None; the only place that says so."""
+    if not isinstance(model, Decoder):
+        return f"a model of family '{model.config.family}' has no compiled step"
+    config, head = model.config, model.head
+    usual = {
+        "similarity": config.similarity in ("scaled_dot", "dot"),
+        "cross_similarity": config.shape == "decoder" or config.cross_similarity in ("scaled_dot", "dot"),
+        "projections": config.projections != "none",
+        "token_types": not config.token_types,
+        "convolution": config.convolution is None,
+        "norm": config.norm != "whole",
+    }
+    if unusual := [name for name, is_usual in usual.items() if not is_usual]:
+        return f"model.{unusual[0]} = {getattr(config, unusual[0])!r} has no compiled step"
+    if type(head) is not LanguageHead:
+        return "its head has no compiled step"
+    weight = next(model.parameters())
+    if weight.device.type != "cpu" or weight.dtype != torch.float32:
+        return f"compiled steps are for float32 on a CPU, not for {weight.dtype} on {weight.device.type}"
+    return ready.why_not()
+
+
+class CompiledStep:
+    """The compiled step of one model, with its weights as they are now."""
+
+    def __init__(self, model: Decoder) -> None:
+        self.model, self.stack, self.is_int8 = model, model.decoder, model.is_int8
+        self.kept: list[Any] = []  # arrays whose addresses are in the table
+        self.positions = 0  # for which there are tables
+        self.kernel = ready.kernel()
+        self.parts: list[Attention | None] = []
+        blocks = [block for block in self.stack.blocks if isinstance(block, Block)]
+        lines = [line for block in blocks for line in self.lines_of(block)]
+        self.sublayers = np.zeros(len(lines), self.kernel.SUBLAYER)
+        for row, line in enumerate(lines):
+            for name, value in line.items():
+                self.sublayers[name][row] = value
+        self.places = np.zeros(len(lines), self.kernel.PLACE)
+        self.facts = np.zeros(1, self.kernel.MODEL)
+        for name, value in self.facts_of(model).items():
+            self.facts[name] = value
+
+    @torch.no_grad()
+    def __call__(self, tokens: Tensor, state: DecoderState) -> Tensor:
+        """Adds one token (b, 1) to each row of the state: the logits (b, 1, vocabulary)."""
+        cache = state.cache
+        at = cache.lengths.contiguous().numpy()
+        b = len(at)
+        cache.reserve(b, int(at.max()) + 1)
+        self.reach(cache.capacity)
+        sources = self.locate(state)
+        X = np.empty((b, self.stack.tokens.embedding_dim), np.float32)
+        Z = torch.empty(b, self.model.config.vocabulary)
+        ids = tokens[:, 0].to(torch.int64).contiguous().numpy()
+        with ready.threads():
+            self.kernel.step(
+                self.facts, self.sublayers, self.places, ids, at, cache.slots, sources, X, Z.numpy()
+            )
+        cache.lengths = cache.lengths + 1
+        return Z[:, None]
+
+    def locate(self, state: DecoderState) -> np.ndarray:
+        """Enters where keys and values are now; how many tokens each source has (b,)."""
+        own = other = 0
+        memory = state.memory
+        for place, part in zip(self.places, self.sublayers, strict=True):
+            if part["kind"] == self.kernel.SELF:
+                K, V = state.cache.K[own], state.cache.V[own]
+                own += 1
+            elif part["kind"] == self.kernel.CROSS and memory is not None:
+                K, V = memory.keys_values[other]
+                other += 1
+            else:
+                continue
+            place["K"], place["V"] = K.data_ptr(), V.data_ptr()
+            place["K_steps"], place["V_steps"] = K.stride()[:3], V.stride()[:3]
+        if memory is None:
+            return state.cache.lengths.numpy()
+        if memory.real is not None:
+            return memory.real.sum(1).numpy()
+        return np.full(len(memory.owner), memory.to.shape[1], np.int64)
+
+    def reach(self, n: int) -> None:
+        """Makes tables of positions for texts of n tokens, if they are shorter."""
+        if n <= self.positions:
+            return
+        self.positions = n
+        positions, at = self.stack.positions, torch.arange(n)[None]
+        if isinstance(positions, Learned):
+            self.facts["P"] = positions.weight[positions.offset :].data_ptr()
+        elif (P := positions.embed(at)) is not None:
+            self.facts["P"] = self.address(P[0].float())
+        if (angles := positions.angles(at)) is not None:
+            self.facts["cos"], self.facts["sin"] = (self.address(X[0, 0].float()) for X in angles)
+        for row, attention in enumerate(self.parts):
+            if attention is not None and (B := biases(positions, attention, n)) is not None:
+                self.sublayers["bias"][row], self.sublayers["distances"][row] = self.address(B), n
+
+    def address(self, X: Tensor) -> int:
+        """Where a copy of some numbers is, which stays there."""
+        self.kept.append(X.detach().contiguous().clone())
+        return int(self.kept[-1].data_ptr())
+
+    def matrix(self, name: str, weights: Sequence[tuple[Tensor, Tensor | None]]) -> dict[str, int]:
+        """The addresses of one matrix, or of several above each other: numbers, scales of int8, and bias."""
+        Ws = [W.detach() for W, _ in weights]
+        W = Ws[0] if len(Ws) == 1 else torch.cat(Ws)
+        bias = torch.cat([torch.zeros(len(W)) if b is None else b.detach() for W, b in weights])
+        if self.is_int8:
+            q, s = to_int8(W)
+            return {
+                f"W_{name}": self.address(q),
+                f"s_{name}": self.address(s),
+                f"b_{name}": self.address(bias),
+            }
+        self.kept.append(W := W.contiguous())
+        return {f"W_{name}": W.data_ptr(), f"b_{name}": self.address(bias)}
+
+    def linear(self, name: str, *layers: nn.Module) -> dict[str, int]:
+        """The addresses of linear layers that have the same inputs."""
+        return self.matrix(
+            name, [(layer.weight, layer.bias) for layer in layers if isinstance(layer, nn.Linear)]
+        )
+
+    def norm(self, name: str, norm: Norm) -> dict[str, int]:
+        """The addresses of a norm's γ and β."""
+        if not isinstance(norm, LayerNorm | RMSNorm):
+            return {}
+        bias = norm.bias if isinstance(norm, LayerNorm) else None
+        beta = torch.zeros_like(norm.weight) if bias is None else bias
+        return {f"gamma{name}": self.address(norm.weight), f"beta{name}": self.address(beta)}
+
+    def lines_of(self, block: Block) -> list[dict[str, Any]]:
+        """The lines of a block's sublayers, in their order."""
+        kernel, ffn = self.kernel, block.ffn
+        rows = [(block.add_self, self.attention(block.self, kernel.SELF), block.self)]
+        if block.cross is not None and block.add_cross is not None:
+            rows.append((block.add_cross, self.attention(block.cross, kernel.CROSS), block.cross))
+        matrices = self.linear("in", ffn.W_1) | self.linear("out", ffn.W_2)
+        if isinstance(ffn, Gated):
+            matrices |= self.linear("gate", ffn.W_g)
+        last = {"kind": kernel.FEEDFORWARD, "inner": ffn.W_1.out_features} | matrices
+        lines = []
+        for add, line, attention in [*rows, (block.add_ffn, last, None)]:
+            after = self.norm("_after", add.norm_after) if isinstance(add, Both) else {}
+            lines.append(line | self.norm("", add.norm) | after)
+            self.parts.append(
+                attention if line["kind"] == kernel.SELF and attention and attention.h else None
+            )
+        return lines
+
+    def attention(self, attention: Attention, kind: int) -> dict[str, Any]:
+        """The line of attention: over its own tokens, one matrix gives queries, keys and values."""
+        size, h, g = attention.size, attention.h, attention.g
+        line: dict[str, Any] = {"kind": kind, "h": h, "g": g, "d_k": size.d_k, "d_v": size.d_v}
+        if not h:
+            bias = getattr(attention.W_o, "bias", None)
+            W = torch.zeros(size.d, 0)
+            return line | {
+                "W_out": self.address(W),
+                "b_out": self.address(torch.zeros(size.d) if bias is None else bias),
+            }
+        is_own = kind == self.kernel.SELF
+        matrices = (attention.W_q, attention.W_k, attention.W_v) if is_own else (attention.W_q,)
+        width = h * size.d_k + (g * (size.d_k + size.d_v) if is_own else 0)
+        line |= {"width": width, "inner": h * size.d_v, "scale": attention.similarity.scale}
+        line["reads"] = self.address(torch.tensor(size.reads))
+        if isinstance(attention.norm_q, RMSNorm) and isinstance(attention.norm_k, RMSNorm):
+            line["norm_q"], line["norm_k"] = (
+                self.address(attention.norm_q.weight),
+                self.address(attention.norm_k.weight),
+            )
+        return line | self.linear("in", *matrices) | self.linear("out", attention.W_o)
+
+    def facts_of(self, model: Decoder) -> dict[str, Any]:
+        """What holds for all sublayers, and what is before and after them."""
+        config, stack, head, kernel = model.config, self.stack, model.head, self.kernel
+        assert isinstance(head, LanguageHead)
+        return {
+            "vocabulary": config.vocabulary,
+            "norm": kernel.NORM_KINDS[config.norm],
+            "placement": kernel.PLACEMENT_KINDS[config.norm_placement],
+            "activation": kernel.number_of(FEEDFORWARDS[config.feedforward][1]),
+            "is_gated": FEEDFORWARDS[config.feedforward][0] is Gated,
+            "has_relu": config.projections == "relu",
+            "E": stack.tokens.weight.data_ptr(),
+            **self.norm("_first", stack.embedding_norm),
+            "has_first": isinstance(stack.embedding_norm, LayerNorm | RMSNorm),
+            **self.norm("_last", stack.norm),
+            "has_last": isinstance(stack.norm, LayerNorm | RMSNorm),
+            **self.matrix("head", [(head.table.weight, head.bias)]),
+            "epsilon": config.norm_epsilon,
+            "epsilon_heads": config.norm_epsilon,
+            "scale": stack.scale,
+            "head_scale": head.scale,
+            "soft_cap": head.soft_cap or 0.0,
+        }
+
+
+def biases(positions: Positions, attention: Attention, n: int) -> Tensor | None:
+    """What positions add to the scores: a number for each head and distance (h, n), or nothing."""
+    B = attention.select(positions.bias(torch.tensor([[n - 1]]), torch.arange(n)[None]))
+    return None if B is None else B[0, :, 0].flip(-1).float()

@@ -1,0 +1,72 @@
+"""The time of trials: candidates and a fold enter; who is tried, and on what share of the texts, leaves.
+
+A trial that is cut short says little, so with little time trials are smaller: all candidates learn from the same part
+of the texts, read as often as their recipes say.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from clearhead.config.run import RunConfig
+from clearhead.training.recipes.trials.candidates import Candidate
+from clearhead.training.recipes.trials.folds import Fold, FoldData, prepare_fold
+from clearhead.training.recipes.trials.trial import expected_seconds
+
+MEASURING = 0.4  # of the time, at most, that preparing and timing the candidates takes
+FIRST_FOLD = 0.6  # of the time that is left then, for the first fold: the machine may become busier
+FEW_TEXTS = 0.3  # the share of the texts below which fewer candidates are tried instead
+FEWEST_TEXTS = 0.05  # the share below which trials say nothing
+
+
+@dataclass
+class Budget:
+    """The candidates that are tried, what each is expected to take, and the share of the texts it learns from."""
+
+    deadline: float  # of `time.perf_counter`
+    candidates: list[Candidate] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    share: float = 1.0
+    preparing: float = 0.0  # seconds of the slowest preparation of a fold
+    prepared: dict[tuple[int, str, int | None], FoldData] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, candidates: Sequence[Candidate], fold: Fold, deadline: float) -> "Budget":
+        """Times a few steps of each candidate, in their order, as long as there is time for that."""
+        self = cls(deadline)
+        started = time.perf_counter()
+        last = started + MEASURING * (deadline - started)
+        for candidate in candidates:
+            if time.perf_counter() >= last:
+                break
+            self.seconds.append(expected_seconds(candidate.run, self.data(candidate.run, fold), last))
+            self.candidates.append(candidate)
+        kept, self.share = fit_into(self.seconds, FIRST_FOLD * (deadline - time.perf_counter()))
+        self.candidates = [self.candidates[k] for k in kept]
+        self.seconds = [self.share * self.seconds[k] for k in kept]
+        return self
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether at least one is tried beside the rule, on texts that say something."""
+        return len(self.candidates) > 1 and self.share >= FEWEST_TEXTS
+
+    def data(self, run: RunConfig, fold: Fold) -> FoldData:
+        """The fold in the tokens of a recipe, and its share; what others have prepared is used again."""
+        key = fold.number, run.tokenizer.model_dump_json(), run.model.context
+        if key not in self.prepared:
+            self.prepared = {old: data for old, data in self.prepared.items() if old[0] == fold.number}
+            started = time.perf_counter()
+            self.prepared[key] = prepare_fold(run, fold)
+            self.preparing = max(self.preparing, time.perf_counter() - started)
+        return self.prepared[key].part(self.share)
+
+
+def fit_into(costs: Sequence[float], seconds: float) -> tuple[list[int], float]:
+    """Who is tried in so many seconds, and on what share of the texts; the last are left out."""
+    kept = list(range(len(costs)))
+    while True:
+        share = min(1.0, max(0.0, seconds) / max(1e-9, sum(costs[k] for k in kept)))
+        if share >= FEW_TEXTS or len(kept) <= 2:
+            return kept, share
+        kept.pop()

@@ -1,0 +1,236 @@
+"""A recipe by trials: a task and files enter; the recipe that won leaves, with its reasons and the table of trials.
+
+The time of the trials is part of the minutes. Only the training part of the data is used: neither validation nor test
+data decides.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clearhead.config.data import DataConfig
+from clearhead.config.run import RunConfig
+from clearhead.config.tasks import TASKS, Task
+from clearhead.training.distributed.ranks import ranks
+from clearhead.training.recipes.data_sample import DataSample, sample_data
+from clearhead.training.recipes.sizing import MOST_CONTEXT
+from clearhead.training.recipes.suggest import MINUTES, recipe_for
+from clearhead.training.recipes.trials.budget import Budget
+from clearhead.training.recipes.trials.candidates import RULE, Candidate, candidates_for
+from clearhead.training.recipes.trials.floor import judge_floor
+from clearhead.training.recipes.trials.folds import MOST_CHARACTERS, Fold, training_examples
+from clearhead.training.recipes.trials.halving import Entry, halve
+from clearhead.training.recipes.trials.trial import Judgement, try_recipe
+
+FOLDS = 3  # at most, unless the user asks for more
+SHARE = 0.4  # of the minutes, at most, that trials take, so that a late one leaves half of them to the run
+FLOOR = 0.2  # of that time, at most, for the floor
+PLANNING, EVALUATING = 4.0, 0.15  # seconds before the first step of a run; the share of evaluations after it
+LEAST = 0.25  # of the minutes, for the steps of the run, whatever the trials took
+CHARACTERS = 150_000  # for each second of the trials, at most: more would take too long to prepare
+LETTERS_A_TOKEN, LETTERS_A_TEXT = (
+    12,
+    2000,
+)  # of a text: for each token of a context, at most; in all, at least
+FEWEST_EXAMPLES = 60  # of which a fifth can tell candidates apart
+FEWEST_MINUTES = 0.75  # with less, every trial would end before it has learned anything
+LENGTHS = ("training.steps", "training.epochs")
+
+Progress = Callable[[str, str], None]  # what is tried, and how much is left
+
+
+@dataclass(frozen=True)
+class Trials:
+    """What was tried: every candidate with its judgements, the best first, and the floor's."""
+
+    entries: list[Entry]
+    floor: list[Judgement]
+    seconds: float
+    share: float = 1.0  # of the texts of a fold that candidates learned from
+    untried: tuple[str, ...] = ()  # for which there was no time
+    preparing: float = 0.0  # seconds for the texts of a fold
+
+    @property
+    def rule(self) -> Entry | None:
+        """The recipe of the rules, if it was tried."""
+        return next((entry for entry in self.entries if entry.candidate.name == RULE), None)
+
+    @property
+    def winner(self) -> Entry | None:
+        """The best of the trials that were complete, if it beats the rule by its error; else the rule."""
+        first, rule = self.entries[0] if self.entries else None, self.rule
+        if first is None or rule is None or not (first.is_complete and rule.is_complete):
+            return rule
+        lead, error = first.lead_over(rule)
+        return first if lead > error else rule
+
+    @property
+    def reason(self) -> str:
+        """Why the winner won, and whether it is above the floor."""
+        first, rule = self.winner, self.rule
+        complete = [entry for entry in self.entries if entry.is_complete and entry is not rule]
+        if first is None or rule is None or not rule.is_complete or not complete:
+            return f"{RULE} is taken: there was no time to complete it and another candidate" + self.remarks
+        best = complete[0]
+        lead, error = best.lead_over(rule)
+        margin = f"{100 * lead:+.1f} ± {100 * error:.1f} against {RULE}"
+        share = f"{100 * first.accuracy:.1f} % of held-out training texts right"
+        if first is rule:
+            text = f"{RULE} is taken with {share}: {best.candidate.name} is not clearly better, {margin}"
+        else:
+            text = f"{first.candidate.name} won with {share}, {margin}"
+        floor = self.floor_accuracy
+        if floor is not None:
+            side = "above" if first.accuracy >= floor else "BELOW"
+            text += f"; {side} the floor, a bag of n-grams, with {100 * floor:.1f} %"
+            text += "" if all(judgement.is_complete for judgement in self.floor) else ", cut short"
+        return text + self.remarks
+
+    @property
+    def remarks(self) -> str:
+        """What little time has left out."""
+        text = ""
+        if self.share < 1:
+            text += f"; to save time all learned from {100 * self.share:.0f} % of the texts"
+        if self.untried:
+            text += f"; no time for {', '.join(self.untried)}"
+        return text
+
+    @property
+    def floor_accuracy(self) -> float | None:
+        """The floor on the folds of the winner."""
+        judged = self.floor[: len(self.winner.judgements)] if self.winner else []
+        counts = [len(judgement.right) for judgement in judged]
+        return sum(int(judgement.right.sum()) for judgement in judged) / sum(counts) if judged else None
+
+    def to_json(self) -> dict[str, Any]:
+        """The table, for `trials.json` and the report."""
+        rows = [
+            {
+                "name": entry.candidate.name,
+                "accuracy": entry.accuracy,
+                "standard_error": entry.error,
+                "loss": entry.loss,
+                "folds": len(entry.judgements),
+                "steps": [judgement.steps for judgement in entry.judgements],
+                "seconds": sum(judgement.seconds for judgement in entry.judgements),
+                "complete": entry.is_complete,
+            }
+            for entry in self.entries
+        ]
+        floor = [
+            {"accuracy": judgement.accuracy, "loss": judgement.loss, "seconds": judgement.seconds}
+            for judgement in self.floor
+        ]
+        return {
+            "reason": self.reason, "candidates": rows, "untried": list(self.untried), "share": self.share,
+            "floor": floor, "seconds": self.seconds,
+        }  # fmt: skip
+
+
+def choose_recipe(
+    task: Task,
+    files: Sequence[str],
+    minutes: float | None = None,
+    overrides: Mapping[str, str] | None = None,
+    trials: int | None = None,
+    progress: Progress = lambda what, left: None,
+) -> tuple[RunConfig, list[str], Trials | None]:
+    """The recipe that wins trials on the training data, its reasons, and the trials; or that of the rules."""
+    started, stated = time.perf_counter(), overrides or {}
+    run, reasons = recipe_for(task, files, minutes, stated)
+    given = minutes or run.training.minutes or MINUTES
+    if trials == 0 or TASKS[task].kind != "labelled":
+        return run, reasons, None
+    if (refusal := reason_for_none(run, stated, given)) is not None:
+        return run, [*reasons, f"no trials: {refusal}"], None
+    sample = sample_data(DataConfig(**run.data.given()), "labelled")
+    candidates = candidates_for(run, sample, stated)
+    if len(candidates) < 2:
+        return run, [*reasons, "no trials: the settings leave only one candidate"], None
+    seconds = 60 * SHARE * given
+    most = min(MOST_CHARACTERS, CHARACTERS * seconds)
+    longest = LETTERS_A_TOKEN * max(candidate.run.model.context or MOST_CONTEXT for candidate in candidates)
+    # The beginnings of all texts say more than a few whole ones.
+    longest = min(longest, max(LETTERS_A_TEXT, int(most / sample.count)))
+    examples = training_examples(run, most, longest)
+    folds = [fold for number in range(trials or FOLDS) if (fold := Fold.of(examples, number)).is_usable]
+    if len(examples) < FEWEST_EXAMPLES or not folds:
+        few = f"{len(examples)} examples are too few, or too many of them are equal, to tell recipes apart"
+        return run, [*reasons, f"no trials: {few}"], None
+    found = run_trials(candidates, folds, sample, started + seconds, progress)
+    chosen = found.winner.candidate.run if found.winner else run
+    whole = sample.characters / max(1, sum(len(example.text) for example in examples))
+    left = 60 * given - (time.perf_counter() - started)
+    chosen = with_less_time(chosen, given, left, whole * found.preparing)
+    return chosen, [*kept_reasons(reasons, run, chosen), f"trials: {found.reason}"], found
+
+
+def reason_for_none(run: RunConfig, stated: Mapping[str, str], minutes: float) -> str | None:
+    """Why nothing is tried, if so."""
+    if run.task_row.objective != "label" or run.data.texts > 1:
+        return "they are for one text with one label each"
+    if ranks() > 1:
+        return "several processes train together"
+    if run.training.init_from is not None:
+        return "the run starts from another model"
+    if length := next((name for name in LENGTHS if name in stated), None):
+        return f"{length} says how long to train"
+    if minutes < FEWEST_MINUTES:
+        return f"{minutes:g} minutes are too few for them"
+    return None
+
+
+def run_trials(
+    candidates: Sequence[Candidate],
+    folds: Sequence[Fold],
+    sample: DataSample,
+    deadline: float,
+    progress: Progress,
+) -> Trials:
+    """Tries candidates on folds until the deadline; the floor is judged on the first fold, then where there is time."""
+    started = time.perf_counter()
+    progress("Trying a bag of n-grams, the floor", time_left(deadline))
+    floor = [judge_floor(folds[0], sample.is_dna, started + FLOOR * (deadline - started))]
+    progress("Timing the candidates", time_left(deadline))
+    budget = Budget.of(candidates, folds[0], deadline)
+
+    def try_one(candidate: Candidate, fold: Fold, seconds: float) -> Judgement | None:
+        what = f"Trying {candidate.name}, fold {fold.number + 1} of {len(folds)}"
+        progress(what, time_left(deadline))
+        last = time.perf_counter() + seconds
+        return try_recipe(
+            candidate.run,
+            budget.data(candidate.run, fold),
+            last,
+            lambda share: progress(what, f"{share:.0%}, {time_left(deadline)}"),
+        )
+
+    later = floor[0].seconds * (len(folds) - 1)
+    last = deadline - min(later, FLOOR * (deadline - started))
+    entries = halve(budget.candidates, folds, last, budget.seconds, try_one) if budget.is_enough else []
+    for fold in folds[1 : max((len(entry.judgements) for entry in entries), default=1)]:
+        floor.append(judge_floor(fold, sample.is_dna, deadline))
+    names = {entry.candidate.name for entry in entries}
+    untried = tuple(candidate.name for candidate in candidates if candidate.name not in names)
+    seconds = time.perf_counter() - started
+    return Trials(entries, floor, seconds, budget.share if entries else 1.0, untried, budget.preparing)
+
+
+def time_left(deadline: float) -> str:
+    """The time that trials may still take."""
+    return f"at most {max(0.0, deadline - time.perf_counter()):.0f} s left"
+
+
+def with_less_time(run: RunConfig, minutes: float, left: float, preparing: float) -> RunConfig:
+    """The recipe with what the steps have of the seconds that are left, after preparing, planning and evaluating."""
+    steps = (1 - EVALUATING) * (left - preparing - PLANNING)
+    return run.replace(training=run.training.replace(minutes=round(max(LEAST * minutes, steps / 60), 3)))
+
+
+def kept_reasons(reasons: Sequence[str], rule: RunConfig, chosen: RunConfig) -> list[str]:
+    """The reasons of the rules that are still true of the recipe that was chosen."""
+    if chosen.model == rule.model and chosen.tokenizer == rule.tokenizer:
+        return list(reasons)
+    return [line for line in reasons if not line.startswith(("model.", "tokenizer."))]

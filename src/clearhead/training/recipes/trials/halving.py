@@ -1,0 +1,125 @@
+"""Successive halving: candidates and folds enter; each fold is tried by fewer of them, until one is left.
+
+The better half goes on to the next fold, and of that nobody who is clearly behind on the same texts. What was judged on
+several folds counts together. Trials end when the leader is clearly ahead, or the time or the folds are over.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clearhead.training.recipes.trials.candidates import Candidate
+from clearhead.training.recipes.trials.folds import Fold
+from clearhead.training.recipes.trials.trial import Judgement
+
+CLEAR = 2.0  # standard errors of the difference by which a leader is clearly ahead
+SLACK = 1.3  # times the seconds of the fold before that a fold may take
+
+Try = Callable[
+    [Candidate, Fold, float], Judgement | None
+]  # for at most so many seconds; None: there was no time
+
+
+@dataclass
+class Entry:
+    """A candidate, and how it was judged fold by fold."""
+
+    candidate: Candidate
+    judgements: list[Judgement] = field(default_factory=list)
+
+    @property
+    def right(self) -> NDArray[np.bool_]:
+        """Which texts it labelled rightly, over all its folds."""
+        return np.concatenate([judgement.right for judgement in self.judgements])
+
+    @property
+    def accuracy(self) -> float:
+        """The share of judged texts that it labelled rightly."""
+        return float(self.right.mean())
+
+    @property
+    def error(self) -> float:
+        """The standard error of that share."""
+        share, count = self.accuracy, len(self.right)
+        return math.sqrt(share * (1 - share) / count)
+
+    @property
+    def loss(self) -> float:
+        """The mean −log P over its folds."""
+        return sum(judgement.loss for judgement in self.judgements) / len(self.judgements)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it read the data as often as its recipe says; what was cut short says little."""
+        return all(judgement.is_complete for judgement in self.judgements)
+
+    def lead_over(self, other: "Entry") -> tuple[float, float]:
+        """By how much it is better on the folds that both have tried, and the standard error of that."""
+        count = min(len(self.judgements), len(other.judgements))
+        mine, theirs = (
+            np.concatenate([judgement.right for judgement in entry.judgements[:count]]).astype(float)
+            for entry in (self, other)
+        )
+        difference = mine - theirs
+        return float(difference.mean()), float(difference.std() / math.sqrt(len(difference)))
+
+
+def halve(
+    candidates: Sequence[Candidate],
+    folds: Sequence[Fold],
+    deadline: float,
+    expected: Sequence[float],
+    try_one: Try,
+) -> list[Entry]:
+    """All candidates that were judged, the best first; `deadline` is that of `time.perf_counter`.
+
+    On the first fold everyone has a share of the time as large as that of the seconds it is expected to take. A later
+    fold is tried only if there is time for all who are left, and what is cut short there does not count.
+    """
+    entries = [Entry(candidate) for candidate in candidates]
+    ahead = sum(expected)
+    for entry, seconds in zip(entries, expected, strict=True):
+        left = deadline - time.perf_counter()
+        judgement = try_one(entry.candidate, folds[0], left * seconds / max(ahead, 1e-9))
+        entry.judgements += [judgement] if judgement else []
+        ahead -= seconds
+    alive = survivors(entries)
+    for fold in folds[1:]:
+        seconds = sum(entry.judgements[-1].seconds for entry in alive)
+        if len(alive) < 2 or time.perf_counter() + SLACK * seconds > deadline:
+            break
+        for entry in alive:
+            judgement = try_one(entry.candidate, fold, deadline - time.perf_counter())
+            if judgement is None or not judgement.is_complete:
+                return ranked(entries)
+            entry.judgements.append(judgement)
+        alive = survivors(alive)
+    return ranked(entries)
+
+
+def survivors(entries: Sequence[Entry]) -> list[Entry]:
+    """The better half of those that were complete, without those that are clearly behind the first."""
+    complete = [entry for entry in ranked(entries) if entry.is_complete]
+    kept = complete[: max(2, math.ceil(len(entries) / 2))]
+    return [entry for entry in kept if entry is kept[0] or not is_clear(kept[0], entry)]
+
+
+def is_clear(first: Entry, other: Entry) -> bool:
+    """Whether one is better than another by more than chance explains."""
+    lead, error = first.lead_over(other)
+    return lead > CLEAR * error
+
+
+def ranked(entries: Sequence[Entry]) -> list[Entry]:
+    """The best first: who was not cut short, was tried on more folds, is right more often, has the smaller loss."""
+    tried = [entry for entry in entries if entry.judgements]
+    return sorted(
+        tried,
+        key=lambda entry: (
+            not entry.is_complete, -len(entry.judgements), -round(entry.accuracy, 4), entry.loss
+        ),
+    )  # fmt: skip

@@ -1,0 +1,49 @@
+"""`clearhead quantize` by command: a smaller folder that works like the first, and what it refuses."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from clearhead import model_folder
+from clearhead.cli import main
+from tests.decoding.tiny import language_model
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command in a folder with a model: exit code, standard output, standard error."""
+    model_folder.save(tmp_path / "model", language_model("word"))
+    monkeypatch.chdir(tmp_path)
+
+    def command(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["clearhead", *words])
+        with pytest.raises(SystemExit) as stop:
+            main.main()
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return int(stop.value.code or 0), out, err
+
+    return command
+
+
+def test_a_quantised_model_generates_what_int8_generates(run: Run) -> None:
+    code, out, err = run("quantize", "model", "small", "--json")
+    assert code == 0, err
+    before, after = json.loads(out)["bytes"]
+    assert after < before
+    words = ("the cat", "--temperature", "0", "--max-tokens", "5", "--json")
+    assert run("generate", "small", *words)[1] == run("generate", "model", *words, "--int8")[1]
+    assert "MB of weights" in run("quantize", "model", "small", "--overwrite")[1]
+
+
+def test_what_is_rounded_or_exists_is_refused(run: Run) -> None:
+    run("quantize", "model", "small")
+    code, _, err = run("quantize", "small", "smaller")
+    assert (code, "int8 weights already" in err) == (1, True)
+    code, _, err = run("quantize", "model", "small")
+    assert (code, "already exists" in err) == (1, True)

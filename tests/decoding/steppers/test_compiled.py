@@ -1,0 +1,222 @@
+"""The compiled step gives the logits of PyTorch for every kind of model, alone and beside others, in both types."""
+
+import os
+import signal
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from clearhead.decoding.steppers import direct
+from clearhead.decoding.steppers.compiled import CompiledStep, why_not_compiled
+from clearhead.decoding.steppers.direct import DirectStepper
+from clearhead.decoding.steppers.kernels import ready
+from clearhead.inspection.check import check
+from clearhead.layers.feedforward import FEEDFORWARDS
+from clearhead.model_folder import Bundle
+from clearhead.models.transformer.decoder import Decoder
+from tests.decoding.tiny import language_model
+from tests.models.cases import CASES, Case, gap, some_ids, some_source
+from tests.narrow import transformer
+
+TOLERANCE = 1e-4
+PATIENCE = 120  # seconds, after which a child hangs
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _kernels() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("CLEARHEAD_KERNELS")
+        yield
+
+
+def decoders() -> list[Case]:
+    """The cases with a decoder that is a transformer."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("CLEARHEAD_KERNELS", raising=False)
+        found = [case for case in CASES.values() if case.is_writer and isinstance(case.model(), Decoder)]
+        return [case for case in found if why_not_compiled(case.model()) is None]
+
+
+def walk(model: Any, step: Any, tokens: Tensor, source: Tensor | None) -> list[Tensor]:
+    """Logits of single tokens: of texts of different length, and after some have left and moved."""
+    state = model.start(3, 12, source, None if source is None else torch.tensor([7, 2, 5]))
+    model.step(tokens[:, :3], state, torch.tensor([1, 3, 2]), last=True)
+    heard = [step(tokens[:, i : i + 1], state) for i in (3, 4, 5, 6)]
+    state.select(torch.tensor([2, 0]))
+    return heard + [step(tokens[:2, i : i + 1], state) for i in (7, 8)]
+
+
+@pytest.mark.parametrize("case", decoders(), ids=lambda case: case.name)
+def test_the_compiled_step_is_the_models_own(case: Case) -> None:
+    model, tokens, source = case.model(), some_ids(3, 12), some_source(case, 3)
+    assert isinstance(model, Decoder)
+    both = zip(
+        walk(model, CompiledStep(model), tokens, source), walk(model, model.step, tokens, source), strict=True
+    )
+    for ours, theirs in both:
+        assert gap(ours, theirs) < TOLERANCE
+
+
+@pytest.mark.parametrize("case", decoders()[::9], ids=lambda case: case.name)
+def test_int8_is_within_its_tolerance(case: Case) -> None:
+    bundle = Bundle(deepcopy(case.model()))
+    bundle.quantise()
+    model, tokens, source = bundle.module, some_ids(3, 12), some_source(case, 3)
+    assert isinstance(model, Decoder)
+    both = zip(
+        walk(model, CompiledStep(model), tokens, source), walk(model, model.step, tokens, source), strict=True
+    )
+    for ours, theirs in both:
+        assert gap(ours, theirs) < 2e-2
+
+
+@pytest.mark.parametrize("is_int8", [False, True])
+def test_a_row_does_not_depend_on_the_rows_beside_it(is_int8: bool) -> None:
+    bundle = deepcopy(language_model())
+    if is_int8:
+        bundle.quantise()
+    model, tokens = bundle.module, some_ids(5, 12)
+    assert isinstance(model, Decoder)
+    step = CompiledStep(model)
+
+    def last(rows: Tensor) -> Tensor:
+        state = model.start(len(rows), 12)
+        return torch.cat([step(rows[:, i : i + 1], state) for i in range(6)], 1)
+
+    together = last(tokens)
+    for row in range(5):
+        assert torch.equal(last(tokens[row : row + 1])[0], together[row])
+
+
+def test_integer_sums_cannot_overflow() -> None:
+    from clearhead.decoding.steppers.kernels import arithmetic
+
+    k = 40_000  # 127 × 2047 × k would need 34 bits
+    X, Z, t = np.ones((1, k), np.float32), np.empty((1, k), np.int16), np.empty(1, np.float32)
+    arithmetic.squeeze(X, Z, t)
+    assert int(Z.astype(np.int64).sum()) * 127 < 2**31
+    W, s, Y = np.full((2, k), 127, np.int8), np.ones(2, np.float32), np.empty((1, 2), np.float32)
+    arithmetic.multiply_int8(W, s, Z, t, np.zeros(2, np.float32), Y)
+    assert Y[0, 0] == pytest.approx(127 * k, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", FEEDFORWARDS)
+def test_activations_far_from_zero_and_near_it(name: str) -> None:
+    from clearhead.decoding.steppers.kernels import arithmetic, step
+
+    f = FEEDFORWARDS[name][1]
+    X = torch.cat([torch.linspace(-12, 12, 997), torch.tensor([0.0, -100.0, 100.0, 1e-6])])
+    ours = X.clone()
+    arithmetic.activate(step.number_of(f), ours.numpy())
+    assert torch.allclose(ours, f(X), atol=1e-6, rtol=1e-5)
+
+
+def test_exponentials_are_as_exact_as_float32_needs() -> None:
+    from clearhead.decoding.steppers.kernels import arithmetic
+
+    x = torch.linspace(-86, 87, 4001)
+    ours = x.clone()
+    arithmetic.exponentials(ours.numpy(), np.empty(len(x), np.int32))
+    assert float(((ours.double() - x.double().exp()) / x.double().exp()).abs().max()) < 2e-5
+
+
+def test_it_takes_over_when_it_has_paid_and_keeps_to_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Decoder(transformer(language_model().config)).eval()
+    stepper = DirectStepper(model)
+    ready.prepare()
+    monkeypatch.setattr(direct, "READ_AFTER", 3 * stepper.size)
+    monkeypatch.setattr(direct, "COMPILE_AFTER", 3 * stepper.size)
+    state, taken = stepper.start(1, 20), []
+    for _ in range(4):
+        stepper.step(torch.ones(1, 1, dtype=torch.long), state)
+        taken.append(stepper.compiled is not None)
+    assert taken == [False, False, True, True]
+    assert not stepper.is_compiled(17)
+
+
+def test_changed_weights_are_the_ones_used() -> None:
+    model = Decoder(transformer(language_model().config)).eval()
+    stepper = DirectStepper(model)
+    stepper.prepare()
+    tokens = torch.ones(1, 1, dtype=torch.long)
+    stepper.start(1, 9)
+    for is_counted in (True, False):
+        with torch.no_grad():
+            for weight in model.parameters():
+                (weight if is_counted else weight.data).add_(0.2)
+        if not is_counted:
+            stepper.refresh()
+        ours = stepper.step(tokens, stepper.start(1, 9))
+        assert gap(ours, model.step(tokens, model.start(1, 9))) < TOLERANCE
+
+
+def test_threads_may_call_at_once() -> None:
+    model = language_model().module
+    assert isinstance(model, Decoder)
+
+    def run(seed: int) -> Tensor:
+        step, tokens, state = CompiledStep(model), some_ids(2, 6, seed=seed), model.start(2, 9)
+        return torch.cat([step(tokens[:, i : i + 1], state) for i in range(6)], 1)
+
+    alone = [run(seed) for seed in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        assert all(map(torch.equal, pool.map(run, range(8)), alone))
+
+
+def in_a_child(work: Callable[[], bool]) -> int:
+    """The exit status of a forked process that does some work: 0 if it gives True."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # forks of processes with threads
+        child = os.fork()
+    if not child:
+        signal.alarm(PATIENCE)
+        os._exit(0 if work() else 1)
+    return os.waitpid(child, 0)[1]
+
+
+@pytest.mark.parametrize("has_kernels", [True, False])
+def test_a_forked_process_decodes(has_kernels: bool) -> None:
+    """The threads of the kernels and of PyTorch end at a fork; waiting for them would hang."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    model = language_model(d=384, h=6).module  # wide enough that PyTorch uses its threads
+    assert isinstance(model, Decoder)
+    stepper, tokens = DirectStepper(model), some_ids(5, 12)
+    if has_kernels:
+        stepper.prepare()
+        assert stepper.compiled is not None
+
+    def logits() -> torch.Tensor:
+        state = stepper.start(5, 12)
+        stepper.step(tokens[:, :6], state)
+        return torch.cat([stepper.step(tokens[:, i : i + 1], state) for i in range(6, 9)], 1)
+
+    here = logits()
+    assert in_a_child(lambda: gap(logits(), here) < TOLERANCE) == 0
+    torch.set_num_threads(before)
+
+
+def test_a_forked_process_does_not_prepare_what_its_parent_has() -> None:
+    ready.prepare()
+    assert in_a_child(lambda: ready.why_not() is not None and not ready.advance(True)) == 0
+
+
+def test_who_wants_none_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLEARHEAD_KERNELS", "off")
+    assert why_not_compiled(language_model().module) == "CLEARHEAD_KERNELS = off"
+    assert ready.why_not() == "CLEARHEAD_KERNELS = off"
+
+
+def test_check_proves_it_or_says_why_not() -> None:
+    laws = {law.name: law for law in check(language_model())}
+    assert (laws["compiled = uncached"].holds, laws["compiled = uncached"].note) == (True, "")
+    cosine = Bundle(Decoder(transformer(language_model(similarity="cosine").config)).eval())
+    note = next(law.note for law in check(cosine) if law.name == "compiled = uncached")
+    assert note == "left to PyTorch: model.similarity = 'cosine' has no compiled step"
