@@ -27,10 +27,10 @@ def measure(tokens: int, folder: Path) -> dict[str, Any]:
     """The bytes that a text of so many tokens adds to this process, or the refusal."""
     from clearhead.api import load
     from clearhead.errors import InputError
-    from clearhead.serving.explorer.requests import PassRequest
-    from clearhead.serving.explorer.service import ExplorerService
+    from clearhead.page.service.requests import PassRequest
+    from clearhead.page.service.service import ExplorerService
 
-    service = ExplorerService(load(folder), "model", "MODEL")
+    service = ExplorerService(load(folder).bundle, "model", "MODEL")
     request = PassRequest(text="x" * (tokens - 1))  # and a token at the beginning
     service.run_pass(PassRequest(text="x"))  # what libraries allocate once
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts again

@@ -32,10 +32,10 @@ TABLE: dict[str, list[str]] = {
     "exchange": ["decoding"],
     "vectors": ["inspection", "vector_folder"],
     "training": ["inspection", "exchange", "vector_folder"],
-    "page": ["errors"],
-    "api": ["training", "vectors"],
+    "page": ["inspection"],
+    "api": ["training", "vectors", "page"],
     "__init__": ["api", "machine"],
-    "serving": ["__init__", "page"],
+    "serving": ["__init__"],
     "cli": ["serving"],
 }
 WITHOUT_TORCH = ["errors", "machine", "config", "storage", "examples", "corpora", "text"]

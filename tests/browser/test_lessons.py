@@ -9,8 +9,8 @@ import pytest
 import clearhead
 from clearhead.api import Model
 from clearhead.page.lessons.files import read_lessons
-from clearhead.serving.explorer.lessons import Lessons
-from clearhead.serving.explorer.service import ExplorerService
+from clearhead.page.service.lessons import Lessons
+from clearhead.page.service.service import ExplorerService
 from tests.browser.conftest import DRAWN, TOKEN, Visitor, selection
 
 pytestmark = pytest.mark.slow
@@ -77,7 +77,7 @@ def check_question(visitor: Visitor, question: dict[str, Any], where: str) -> No
 def walk(visit: Visit, model: Model, names: list[str]) -> None:
     """Goes through some lessons by the panel's own buttons."""
     visitor = visit(model, "walked")
-    lessons = Lessons(ExplorerService(model, "walked", "models/walked"))
+    lessons = Lessons(ExplorerService(model.bundle, "walked", "models/walked"))
     usable = {one["name"]: one for one in lessons.listing("en")["lessons"] if one["why"] is None}
     for name in names:
         if name not in usable:

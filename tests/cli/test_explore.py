@@ -32,7 +32,7 @@ from tests.decoding.tiny import language_model
 START = "from clearhead.cli.main import main; main()"
 ENDLESS = """
 import time
-from clearhead.serving.explorer.service import ExplorerService
+from clearhead.page.service.service import ExplorerService
 ExplorerService.run_pass = lambda service, request: time.sleep(600)
 """  # a pass that takes longer than anybody waits
 

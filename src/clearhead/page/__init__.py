@@ -1,6 +1,6 @@
 """The explorer's page: HTML, CSS and JavaScript modules without a build step, and no sockets.
 
-What enters is JSON and packets of float32 numbers from `serving.explorer`; what leaves are the files below.
+What enters is JSON and packets of float32 numbers from `service/`; what leaves are the files below.
 
     index.html, style.css   the frame
     main.js                 draws the chosen view, and the derivation beside it, whenever the selection changes

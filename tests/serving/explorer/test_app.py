@@ -20,11 +20,11 @@ from clearhead.model_folder import Calibration
 from clearhead.models.inputs import Inputs
 from clearhead.page import page_files
 from clearhead.page.lessons.files import FOLDER
-from clearhead.serving.explorer.requests import MOST_CHARACTERS
+from clearhead.page.service.requests import MOST_CHARACTERS
 from tests.decoding.tiny import assert_same_or_tied, classifier
 from tests.narrow import transformer
+from tests.page.service.packets import unpack
 from tests.serving.conftest import Asker
-from tests.serving.explorer.packets import unpack
 
 TEXT = "the cat sat on the green table"
 

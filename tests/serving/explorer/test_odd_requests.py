@@ -6,7 +6,7 @@ from copy import deepcopy
 import torch
 
 from clearhead.api import Model
-from clearhead.serving.explorer.service import READINGS
+from clearhead.page.service.service import READINGS
 from tests.decoding.tiny import language_model
 from tests.serving.conftest import Asker
 

@@ -20,8 +20,8 @@ from clearhead.exchange.exporting import export_model
 from clearhead.exchange.exporting_gguf import export_gguf
 from clearhead.exchange.families.accepted_by import describe_export
 from clearhead.inspection.check import check
+from clearhead.page.service.service import READINGS
 from clearhead.serving.explorer.app import explorer_app
-from clearhead.serving.explorer.service import READINGS
 from clearhead.training.loop.adapters import freeze_weights
 from clearhead.training.recipes.suggest import recipe_for
 from clearhead.training.run.run import make_run

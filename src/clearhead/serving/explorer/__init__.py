@@ -1,10 +1,1 @@
-"""The service behind the explorer's page: a model enters, an ASGI app leaves; `inspection` computes its numbers.
-
-app          routes, request bodies, errors
-service      one method per question about the model; muting a head ends in `inspection.capture.zero`
-requests     what the page may ask, and the limits
-describe     the structure of the model as JSON
-pass_cache   captured passes that the page may still ask about
-packets      tensors as bytes
-lessons      the lessons for this model: `lesson_states` chooses heads and tokens, `lesson_answers` computes answers
-"""
+"""The explorer over HTTP: a model enters, an ASGI app leaves; `page.service` answers, `app` has the routes."""

@@ -3,9 +3,9 @@
     GET  /                                   the page, and page/… its files
     GET  api/model                           the structure of the model
     POST api/passes                          runs the model on a text: tokens, sites, predictions, and a name
-    GET  api/passes/NAME/tensors?sites=a,b   numbers, as a packet (see `packets`); &head=2&rows=5:8 a part
+    GET  api/passes/NAME/tensors?sites=a,b   numbers, as a packet (see `page.service.packets`); &head=2&rows=5:8 a part
     GET  api/passes/NAME/thumbnails          small pictures of all heads, as a packet
-    GET  api/passes/NAME/WHAT                what is read off the pass (see `service.READINGS`)
+    GET  api/passes/NAME/WHAT                what is read off the pass (see `page.service.service`)
     GET  api/weights?name=…&rows=a:b         a part of a weight, as a packet
     POST api/generations                     continues a prompt, with the cache and without
     GET  api/lessons?language=en             the lessons for this model
@@ -34,12 +34,12 @@ from clearhead.api import Model
 from clearhead.errors import ClearheadError, InputError
 from clearhead.inspection.passes import Pass
 from clearhead.page import page_files
+from clearhead.page.service.lessons import Lessons
+from clearhead.page.service.pass_cache import PassExpired
+from clearhead.page.service.requests import MOST_BYTES, GenerationRequest, PassRequest
+from clearhead.page.service.service import ExplorerService
 from clearhead.serving.access_token import TokenRequired
 from clearhead.serving.bodies import content_of, is_json
-from clearhead.serving.explorer.lessons import Lessons
-from clearhead.serving.explorer.pass_cache import PassExpired
-from clearhead.serving.explorer.requests import MOST_BYTES, GenerationRequest, PassRequest
-from clearhead.serving.explorer.service import ExplorerService
 from clearhead.serving.origin import LOOPBACK, OwnOriginOnly
 from clearhead.serving.server.access import KeyRequired, Keys
 
@@ -189,7 +189,7 @@ def explorer_app(
 
     `lessons` is a folder with lessons of one's own.
     """
-    endpoints = Endpoints(ExplorerService(model, name, folder), lessons)
+    endpoints = Endpoints(ExplorerService(model.bundle, name, folder), lessons)
     handlers: dict[Any, Callable[[Request, Exception], Awaitable[Response]]]
     handlers = {ClearheadError: report_error, ClientDisconnect: report_leaving, Exception: report_fault}
     access = [Middleware(OwnOriginOnly, hosts=hosts)]

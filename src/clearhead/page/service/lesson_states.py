@@ -18,8 +18,8 @@ from clearhead.errors import InputError
 from clearhead.inspection.passes import Pass
 from clearhead.inspection.readings.heads import HeadStatistics, head_statistics, mute_effects, strongest_pairs
 from clearhead.inspection.readings.tensors import tensor
-from clearhead.serving.explorer.requests import PassRequest
-from clearhead.serving.explorer.service import ExplorerService
+from clearhead.page.service.requests import PassRequest
+from clearhead.page.service.service import ExplorerService
 
 UNSURE = 64  # positions whose predictions are compared
 MEASURES = {"sharp": "largest", "diffuse": "entropy", "previous": "previous", "first": "first"}

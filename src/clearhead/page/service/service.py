@@ -11,7 +11,6 @@ from typing import Any, TypeVar, cast
 
 import torch
 
-from clearhead.api import Model
 from clearhead.config.decoding import DecodingConfig
 from clearhead.errors import InputError, suggest
 from clearhead.inspection.cache_comparison import compare_cache
@@ -22,10 +21,11 @@ from clearhead.inspection.readings.leave_one_out import leave_one_out
 from clearhead.inspection.readings.next_token import explain_choice
 from clearhead.inspection.readings.predictions import calibrated_predictions, predictions, text_loss
 from clearhead.inspection.tokens import known_spelling
-from clearhead.serving.explorer.describe import describe
-from clearhead.serving.explorer.packets import pack
-from clearhead.serving.explorer.pass_cache import PassCache
-from clearhead.serving.explorer.requests import MOST_CHARACTERS, MOST_TOKENS, GenerationRequest, PassRequest
+from clearhead.model_folder import Bundle
+from clearhead.page.service.describe import describe
+from clearhead.page.service.packets import pack
+from clearhead.page.service.pass_cache import PassCache
+from clearhead.page.service.requests import MOST_CHARACTERS, MOST_TOKENS, GenerationRequest, PassRequest
 
 MOST_NUMBERS = 1 << 24  # in one packet
 MOST_READINGS = 64  # that are kept of a pass
@@ -36,11 +36,11 @@ Query = dict[str, str]
 class ExplorerService:
     """Answers the page's questions about one model."""
 
-    def __init__(self, model: Model, name: str, folder: str, cache: PassCache | None = None) -> None:
-        self.module = model.module
+    def __init__(self, bundle: Bundle, name: str, folder: str, cache: PassCache | None = None) -> None:
+        self.module = bundle.module
         self.cache = PassCache() if cache is None else cache
-        self.inspector = Inspector(model.bundle, MOST_TOKENS, self.cache.most_bytes)
-        self.structure = describe(model, name) | {"folder": folder}
+        self.inspector = Inspector(bundle, MOST_TOKENS, self.cache.most_bytes)
+        self.structure = describe(self.inspector, name) | {"folder": folder}
         self.lock = self.inspector.lock
 
     def run_pass(self, request: PassRequest) -> dict[str, Any]:

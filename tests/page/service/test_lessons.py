@@ -11,8 +11,8 @@ from clearhead.api import Model
 from clearhead.errors import ClearheadError, InputError
 from clearhead.inspection.pass_bytes import inputs_of
 from clearhead.inspection.variants import without
-from clearhead.serving.explorer.lessons import Lessons
-from clearhead.serving.explorer.service import ExplorerService
+from clearhead.page.service.lessons import Lessons
+from clearhead.page.service.service import ExplorerService
 from tests.decoding.tiny import language_model, random_model, translator
 
 MODELS = {
@@ -37,7 +37,7 @@ k = "@strongest"
 
 @pytest.fixture(scope="module", params=list(MODELS))
 def lessons(request: pytest.FixtureRequest) -> Lessons:
-    return Lessons(ExplorerService(MODELS[request.param](), "tiny", "tiny"))
+    return Lessons(ExplorerService(MODELS[request.param]().bundle, "tiny", "tiny"))
 
 
 def test_every_step_of_every_lesson_is_found_or_refused_with_a_reason(lessons: Lessons) -> None:
@@ -57,7 +57,7 @@ def test_every_step_of_every_lesson_is_found_or_refused_with_a_reason(lessons: L
 
 def test_a_translator_can_show_all_and_others_say_why() -> None:
     def reasons(model: Model) -> dict[str, str]:
-        listing = Lessons(ExplorerService(model, "tiny", "tiny")).listing("en")["lessons"]
+        listing = Lessons(ExplorerService(model.bundle, "tiny", "tiny")).listing("en")["lessons"]
         return {one["name"]: one["why"] for one in listing if one["why"]}
 
     assert reasons(Model(translator("word", positions="learned"))) == {}
@@ -126,7 +126,7 @@ def test_answers_are_what_python_computes(lessons: Lessons) -> None:
 
 def test_own_lessons_come_first_and_texts_are_those_that_the_model_knows(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(OWN, encoding="utf-8")
-    lessons = Lessons(ExplorerService(Model(language_model("word")), "tiny", "tiny"), tmp_path)
+    lessons = Lessons(ExplorerService(language_model("word"), "tiny", "tiny"), tmp_path)
     assert lessons.listing("en")["lessons"][0]["name"] == "mine"
     step = lessons.step("mine", 1, "en")
     assert step["state"]["text"] == "my dog wanted to see the red ball"

@@ -10,7 +10,7 @@ from torch import Tensor
 from clearhead.config.model import ModelConfig
 from clearhead.errors import ConfigError, suggest
 from clearhead.inspection.readings.tensors import tensor
-from clearhead.serving.explorer.lesson_states import Chosen, spelled
+from clearhead.page.service.lesson_states import Chosen, spelled
 
 OFFERED = 4  # answers to choose from
 NEAR, LEAST = 0.02, 0.006  # of a number, and at least so much: what counts as right

@@ -11,10 +11,12 @@ from clearhead.config.tokenizer import TokenizerConfig
 from clearhead.corpora import CORPORA
 from clearhead.corpora.lecture import FEELINGS, SIZES
 from clearhead.examples import Labelled
+from clearhead.inspection.passes import Inspector
 from clearhead.model_folder import Bundle
 from clearhead.models.build import build
 from clearhead.models.inputs import Inputs
-from clearhead.serving.explorer.opening_text import made, opening_text
+from clearhead.page.service import opening_text as opening
+from clearhead.page.service.opening_text import made
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 PYTHON = [
@@ -23,6 +25,10 @@ PYTHON = [
 ]
 ENGLISH = ["The girl gave her little brother a red book.", "The little girl gave a red ball."]
 SPANISH = ["La chica lee un libro rojo.", "El chico lee."]
+
+
+def opening_text(model: Model) -> str:
+    return opening.opening_text(Inspector(model.bundle))
 
 
 def model_of(texts: list[str], kind: str, shape: str = "encoder", **settings: Any) -> Model:

@@ -7,9 +7,9 @@ from typing import Any
 from clearhead.config.model import ModelConfig
 from clearhead.errors import InputError, suggest
 from clearhead.page.lessons.files import Lesson, languages, panel_words, read_lessons
-from clearhead.serving.explorer.lesson_answers import answer_of
-from clearhead.serving.explorer.lesson_states import resolved
-from clearhead.serving.explorer.service import ExplorerService
+from clearhead.page.service.lesson_answers import answer_of
+from clearhead.page.service.lesson_states import resolved
+from clearhead.page.service.service import ExplorerService
 
 Structure = dict[str, Any]
 

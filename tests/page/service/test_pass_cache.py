@@ -3,7 +3,7 @@
 import pytest
 
 from clearhead.inspection.passes import Inspector, Pass
-from clearhead.serving.explorer.pass_cache import PassCache, PassExpired
+from clearhead.page.service.pass_cache import PassCache, PassExpired
 from tests.decoding.tiny import language_model
 
 

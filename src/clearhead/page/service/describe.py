@@ -3,40 +3,41 @@
 from typing import Any
 
 from clearhead import __version__
-from clearhead.api import Model
 from clearhead.config.model import ModelConfig
 from clearhead.config.model_base import AnyModelConfig
+from clearhead.inspection.passes import Inspector
 from clearhead.inspection.variants import why_not
 from clearhead.layers.attention import Attention
 from clearhead.layers.blocks import Block
 from clearhead.layers.feedforward import Gated
 from clearhead.layers.positions import Rotary
+from clearhead.models.model import Model
 from clearhead.models.stack import Stack
-from clearhead.serving.explorer.opening_text import opening_text
-from clearhead.serving.explorer.requests import MOST_CHARACTERS, MOST_TOKENS
+from clearhead.page.service.opening_text import opening_text
+from clearhead.page.service.requests import MOST_CHARACTERS, MOST_TOKENS
 
 
-def describe(model: Model, name: str) -> dict[str, Any]:
+def describe(inspector: Inspector, name: str) -> dict[str, Any]:
     """Everything about a model that no text changes."""
-    config = model.config
-    stacks = {name: part for name, part in model.module.named_children() if isinstance(part, Stack)}
+    config, module = inspector.config, inspector.bundle.module
+    stacks = {name: part for name, part in module.named_children() if isinstance(part, Stack)}
     context = MOST_TOKENS if config.context is None else min(config.context, MOST_TOKENS)
     return {
         "version": __version__,
         "name": name,
         "shape": config.shape,
         "head": config.head,
-        "weights": sum(weight.numel() for weight in model.module.parameters()),
+        "weights": sum(weight.numel() for weight in module.parameters()),
         "config": config.model_dump(mode="json"),
         "vocabulary": config.vocabulary,
-        "parameters": [name for name, _ in model.module.named_parameters()],
-        "labels": model.reader.labels if config.head == "classifier" else [],
+        "parameters": [name for name, _ in module.named_parameters()],
+        "labels": inspector.reader.labels if config.head == "classifier" else [],
         "limits": {"tokens": context, "characters": MOST_CHARACTERS},
         "parts": {"missing": why_not(config)},
-        "stacks": [describe_stack(model, name, stack) for name, stack in stacks.items()],
-        "attentions": [describe_attention(model, name) for name in config.attentions()],
+        "stacks": [describe_stack(module, name, stack) for name, stack in stacks.items()],
+        "attentions": [describe_attention(module, name) for name in config.attentions()],
         "opening": opening_attention(config),
-        "example": opening_text(model),
+        "example": opening_text(inspector),
     }
 
 
@@ -75,7 +76,7 @@ def describe_stack(model: Model, name: str, stack: Stack) -> dict[str, Any]:
 def describe_attention(model: Model, name: str) -> dict[str, Any]:
     """One attention sublayer: its heads, and how they compare."""
     stack, block, kind = name.split(".")
-    attention = model.module.get_submodule(f"{stack}.blocks.{block}.{kind}")
+    attention = model.get_submodule(f"{stack}.blocks.{block}.{kind}")
     assert isinstance(attention, Attention)
     config, size, is_self = model.config, attention.size, kind == "self"
     facts: dict[str, Any] = {
@@ -113,5 +114,5 @@ def describe_attention(model: Model, name: str) -> dict[str, Any]:
 
 def frequencies(model: Model, stack: str) -> list[float]:
     """By how much each pair of a query or key is turned from one position to the next."""
-    positions = getattr(model.module, stack).positions
+    positions = getattr(model, stack).positions
     return positions.frequencies.tolist() if isinstance(positions, Rotary) else []

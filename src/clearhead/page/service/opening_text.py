@@ -5,9 +5,9 @@ from functools import cache
 
 import torch
 
-from clearhead.api import Model
 from clearhead.corpora import CORPORA
 from clearhead.examples import Pair
+from clearhead.inspection.passes import Inspector
 from clearhead.models.inputs import Inputs
 
 TRANSLATED = ("La chica lee un libro rojo.", "The girl reads a red book.")
@@ -31,7 +31,7 @@ MADE = ("reviews", "dna", "hops", "recall", "words")  # corpora of which one exa
 LONGEST = 64  # tokens of a text that a screen has room for
 
 
-def opening_text(model: Model) -> str:
+def opening_text(model: Inspector) -> str:
     """The candidate that the model knows best: with the fewest unknown tokens, then the most likely one.
 
     A language model is asked for the loss of each character; others, which predict no text, have few tokens for a
@@ -57,7 +57,7 @@ def first_text(name: str) -> Iterator[str]:
 
 
 @torch.no_grad()
-def strangeness(model: Model, text: str) -> tuple[float, float]:
+def strangeness(model: Inspector, text: str) -> tuple[float, float]:
     """The share of unknown tokens, and the loss or the tokens for each character: less is more familiar."""
     frame, tokens = model.reader.frame, model.reader.tokenizer.encode(text)
     ids = [*frame.before, *tokens, *frame.after]
@@ -66,6 +66,6 @@ def strangeness(model: Model, text: str) -> tuple[float, float]:
     unknown = model.reader.tokenizer.counts_unknown(tokens) / len(tokens)
     if model.config.shape != "decoder" or model.config.head != "language" or len(ids) < 2:
         return unknown, len(ids) / len(text)
-    log_P = torch.log_softmax(model.module(Inputs(torch.tensor([ids])))[0, :-1].float(), -1)
+    log_P = torch.log_softmax(model.bundle.module(Inputs(torch.tensor([ids])))[0, :-1].float(), -1)
     loss = -log_P.gather(-1, torch.tensor(ids[1:])[:, None]).sum()
     return unknown, float(loss) / len(text)

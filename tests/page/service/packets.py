@@ -1,4 +1,4 @@
-"""Reads what the service sends to the page: the other side of `clearhead.serving.explorer.packets`."""
+"""Reads what the service sends to the page: the other side of `clearhead.page.service.packets`."""
 
 import json
 
