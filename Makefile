@@ -13,10 +13,10 @@ WORKERS ?= 3
 PYTEST  := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test prove lint check notes docs bench torture soak shipped clean browser
+.PHONY: help demo test prove lint check notes docs bench reproduce torture soak shipped clean browser
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.core ## Train, evaluate and try a small translator
 	@$(BIN)/clearhead demo
@@ -46,6 +46,9 @@ bench: $(VENV)/.full ## Run every script of benchmarks/
 	@for script in $$(grep -l __main__ benchmarks/*.py); do \
 	    echo "$$script"; $(BIN)/python $$script || exit 1; \
 	done
+
+reproduce: $(VENV)/.full ## Train the recipes that reproduce published results, or only NAME=...
+	@$(BIN)/python benchmarks/reproduce.py $(NAME) --save $(OPTIONS)
 
 torture: $(VENV)/.core ## Kill a run fifty times and check that it still ends with the same bits
 	@$(BIN)/python benchmarks/torture.py $(OPTIONS)
