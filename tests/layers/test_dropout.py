@@ -46,3 +46,22 @@ def test_nothing_is_dropped_in_evaluation() -> None:
     with drawing_from(torch.Generator()):
         assert Dropout(0.5).eval()(X) is X
         assert Dropout(0.0)(X) is X
+
+
+@pytest.mark.parametrize("p", [0.1, 1 / 3, 0.5, 0.95])
+def test_neighbouring_numbers_are_dropped_independently(p: float) -> None:
+    """Four numbers share one draw of 64 bits: any two of them are dropped together as often as by chance."""
+    rows = (drawn(3, p) == 0).double().view(-1, 4)
+    together = rows.mT @ rows / len(rows)  # (4, 4)
+    chance = torch.full((4, 4), p * p, dtype=torch.double).fill_diagonal_(p)
+    assert torch.allclose(together, chance, atol=5 * (p * (1 - p) / len(rows)) ** 0.5)
+
+
+def test_sizes_that_four_does_not_divide_and_all_number_formats() -> None:
+    for shape in ((), (1,), (3, 5), (0, 4)):
+        for dtype in (torch.float32, torch.bfloat16, torch.float64):
+            with drawing_from(torch.Generator().manual_seed(1)):
+                Y = Dropout(0.5)(torch.ones(shape, dtype=dtype))
+            assert Y.shape == shape
+            assert Y.dtype == dtype
+            assert set(Y.flatten().tolist()) <= {0.0, 2.0}

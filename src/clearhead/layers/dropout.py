@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+LEVELS = 1 << 16  # of 16 random bits
+
 _generator: ContextVar[torch.Generator | None] = ContextVar("generator", default=None)
 
 
@@ -24,7 +26,18 @@ class Dropout(nn.Dropout):
             return X
         if torch.compiler.is_compiling() or (generator := _generator.get()) is None:
             return F.dropout(X, self.p)
-        return X * torch.empty_like(X).bernoulli_(1 - self.p, generator=generator).div_(1 - self.p)
+        return X * draw_factors(X, self.p, generator)
+
+
+def draw_factors(X: Tensor, p: float, generator: torch.Generator) -> Tensor:
+    """0 with probability p, to the nearest of 1 / 65,536, and otherwise 1 / (1 − p), for each number of X.
+
+    Each takes 16 bits of a draw of 64, and a comparison: `bernoulli_`, which draws for each number, takes longer.
+    """
+    count, dropped = X.numel(), min(round(p * LEVELS), LEVELS - 1)
+    draws = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None, generator=generator)
+    levels = draws.view(torch.int16)[:count].view(X.shape)
+    return (levels >= dropped - LEVELS // 2).to(X.dtype).mul_(LEVELS / (LEVELS - dropped))
 
 
 @contextmanager
