@@ -1,12 +1,15 @@
-"""How soon does a character model of Shakespeare reach a validation loss of 1.88? Our recipe beside the reference.
+"""How soon does a character model of Shakespeare reach a validation loss of 1.88, and 1.65? Beside a reference.
 
-Both recipes ship with the package and are trained in turn on the first 90 % of the plays; the loss is exact, over
-all of the last 10 % in windows of the recipe's own context that do not overlap. The time is that of the steps. Bars:
-`shakespeare-reference` ends within 0.02 of 1.90, and `shakespeare-char-quick` reaches 1.88 in at most 1/4 of its time.
+Two recipes that ship with the package are trained in turn on the first 90 % of the plays: `shakespeare-reference`, and
+`shakespeare-char-quick` as it is and for more steps. The loss is exact, over all of the last 10 % in windows of the
+recipe's own context that do not overlap. The time is that of the steps, in seconds of the processor. Bars: the
+reference ends within 0.02 of 1.90; quick reaches 1.88 in at most 0.2 of its time, and 1.65 in at most all of it.
 """
 
+import math
 import statistics
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +21,54 @@ from clearhead.training.loop.trainer import Trainer
 from clearhead.training.run.run import make_run
 
 REFERENCE, QUICK = "shakespeare-reference", "shakespeare-char-quick"
-TARGET, EXPECTED, WITHIN, SHARE = 1.88, 1.90, 0.02, 1 / 4
+LONG = "quick, for more steps"
+EXPECTED, WITHIN = 1.90, 0.02  # of the reference
+TARGETS = {QUICK: (1.88, 0.2), LONG: (1.65, 1.0)}  # a loss, and the share of the reference's time
+# The loss is needed at the end of the reference, and around the targets of the others.
+TRAININGS: dict[str, tuple[str, dict[str, str]]] = {
+    REFERENCE: (REFERENCE, {"training.evaluate_every": "1000"}),
+    QUICK: (QUICK, {}),
+    LONG: (QUICK, {"training.steps": "750", "training.evaluate_every": "150"}),
+}
 
 
-def train(recipe: str, files: dict[str, str]) -> dict[str, Any]:
+def train(name: str, files: dict[str, str]) -> dict[str, Any]:
     """One complete training: seconds and loss at every evaluation of all of the validation text."""
-    settings = files | {"training.evaluate_tokens": "1000000", "training.samples": "0"}
+    recipe, changes = TRAININGS[name]
+    settings = files | {"training.evaluate_tokens": "1000000", "training.samples": "0"} | changes
     run = make_run(RunConfig.read(recipe, settings), Path(files["data.train"]).parent / recipe)
     trainer = Trainer(run.config, run.data, run.model, run.plan.steps)
-    curve, seconds = [], 0.0
+    curve, wall, seconds, started = [], 0.0, 0.0, time.process_time()
     for record in trainer.train():
         if isinstance(record, StepRecord):
-            seconds = record.seconds
+            wall, seconds = record.seconds, seconds + time.process_time() - started
         else:
-            curve.append({"step": record.step, "seconds": seconds, "loss": record.validation_loss,
-                          "predictions": record.predictions})  # fmt: skip
-    return {"loss": curve[-1]["loss"], "seconds": seconds, "curve": curve, "parameters": run.plan.parameters}
+            curve.append({"step": record.step, "seconds": seconds, "wall_seconds": wall,
+                          "loss": record.validation_loss, "predictions": record.predictions})  # fmt: skip
+        started = time.process_time()
+    return {"loss": curve[-1]["loss"], "seconds": seconds, "wall_seconds": wall, "curve": curve,
+            "steps": run.plan.steps, "parameters": run.plan.parameters}  # fmt: skip
 
 
-def reached(curve: list[dict[str, float]]) -> float | None:
-    """The seconds after which the loss is no more than the target; None if it never is."""
-    return next((point["seconds"] for point in curve if point["loss"] <= TARGET), None)
+def reached(curve: list[dict[str, float]], target: float) -> float:
+    """The seconds after which the loss is no more than the target; infinite if it never is."""
+    return next((point["seconds"] for point in curve if point["loss"] <= target), math.inf)
+
+
+def shares_of(rounds: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """For each target: the time to it as a share of the reference's time, over the rounds."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, (target, bar) in TARGETS.items():
+        shares = [reached(round[name]["curve"], target) / round[REFERENCE]["seconds"] for round in rounds]
+        median = statistics.median(shares)
+        found[f"{target}"] = {
+            "share_of_the_reference_time": median if math.isfinite(median) else None,
+            "smallest": min(shares) if math.isfinite(min(shares)) else None,
+            "largest": max(shares) if math.isfinite(max(shares)) else None,
+            "bar": bar,
+            "kept": median <= bar,
+        }
+    return found
 
 
 def main() -> None:
@@ -52,28 +82,21 @@ def main() -> None:
         paths = write_plays(Path(folder), "train", "validation")
         files = dict(zip(("data.train", "data.validation"), paths, strict=True))
         for number in range(options.rounds):
-            round: dict[str, Any] = {name: train(name, files) for name in (REFERENCE, QUICK)}
-            round["seconds_to_target"] = reached(round[QUICK]["curve"])
-            rounds.append(round)
-            slow, quick = round[REFERENCE], round[QUICK]
-            print(f"round {number + 1}: reference {slow['loss']:.4f} in {slow['seconds']:.1f} s; "
-                  f"quick {quick['loss']:.4f} in {quick['seconds']:.1f} s, {TARGET} after "
-                  f"{round['seconds_to_target'] or float('nan'):.1f} s", flush=True)  # fmt: skip
-    shares = [(round["seconds_to_target"] or float("inf")) / round[REFERENCE]["seconds"] for round in rounds]
+            rounds.append({name: train(name, files) for name in TRAININGS})
+            for name, found in rounds[-1].items():
+                print(
+                    f"round {number + 1}, {name}: {found['loss']:.4f} in {found['seconds']:.1f} s", flush=True
+                )
+    targets = shares_of(rounds)
     reference = statistics.median(round[REFERENCE]["loss"] for round in rounds)
-    result = {
-        "share_of_the_reference_time": statistics.median(shares),
-        "smallest": min(shares),
-        "largest": max(shares),
-        "bar": SHARE,
-        "reference_loss": reference,
-        "rounds": rounds,
-        "kept": statistics.median(shares) <= SHARE and abs(reference - EXPECTED) <= WITHIN,
-    }
-    spread = f"({min(shares):.3f} to {max(shares):.3f})"
-    print(f"{TARGET} in {statistics.median(shares):.3f} of the reference's time {spread}, bar {SHARE}")
+    for target, found in targets.items():
+        print(
+            f"{target} in {found['share_of_the_reference_time']} of the reference's time, bar {found['bar']}"
+        )
+    kept = all(found["kept"] for found in targets.values()) and abs(reference - EXPECTED) <= WITHIN
+    result = {"targets": targets, "reference_loss": reference, "rounds": rounds, "kept": kept}
     report("shakespeare_speed", result, options.save)
-    raise SystemExit(not result["kept"])
+    raise SystemExit(not kept)
 
 
 if __name__ == "__main__":
