@@ -6,7 +6,6 @@ computed from the same weights: at first here, by PyTorch, and when that has pai
 Many rows, and what is not compiled, stay here; everything else is left to the decoder itself. The state is its own.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -123,9 +122,7 @@ class DirectStepper:
             return False
         if self.compiled is None:
             self.used += rows * self.size
-            # A server, whose weights are fixed, leaves its cores to requests: it only loads what exists.
-            compile_after = COMPILE_AFTER if self.weights == "changing" else math.inf
-            if self.used >= READ_AFTER and ready.advance(may_compile=self.used >= compile_after):
+            if self.used >= READ_AFTER and ready.advance(may_compile=self.used >= COMPILE_AFTER):
                 self.compiled = CompiledStep(self.model)
             self.why_not = ready.why_not()
         return self.compiled is not None
