@@ -21,7 +21,7 @@ def rendered(template: str, **names: Any) -> str:
     [
         (
             "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
-            "did not end within",
+            "took too long",
         ),
         ("{% for i in range(99999) %}{{ 'ab' * 9999 }}{% endfor %}", "more than 16,777,216 characters"),
         ("{{ 'a' * 10 ** 10 }}", "too much memory"),
@@ -39,7 +39,8 @@ def rendered(template: str, **names: Any) -> str:
 def test_a_hostile_template_is_refused_within_its_bounds(
     template: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(render, "SECONDS", 1.0)
+    """Whoever started the process does not have to end it: it ends itself."""
+    monkeypatch.setattr(render, "SECONDS", 60.0)
     start = time.monotonic()
     with pytest.raises(InputError, match=reason):
         rendered(template)

@@ -17,7 +17,7 @@ from typing import Any
 
 from clearhead.errors import InputError
 
-SECONDS = 5.0  # for one conversation; a usual template takes less than a thousandth
+SECONDS = 5.0  # for one conversation, also beside other programs; `sandbox.py` limits what it may work
 LARGEST_TEMPLATE = 1 << 18  # characters
 LARGEST_ANSWER = 1 << 28  # bytes of a line of JSON, in which a character may take twelve
 SANDBOX = Path(__file__).with_name("sandbox.py")
@@ -77,7 +77,7 @@ class Renderer:
             timer.cancel()
         if not line.endswith(b"\n"):
             self._drop()
-            raise refused(f"it did not end within {SECONDS:g} seconds, or its process was killed")
+            raise refused("it took too long, or its process was killed")
         answer = json.loads(line)
         if "error" in answer:
             if request is self.template:

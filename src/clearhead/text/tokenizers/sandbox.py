@@ -1,11 +1,13 @@
 """Renders a chat template in a process of its own: requests enter on standard input, texts leave on standard output.
 
 A template is a program by whoever made the model. Jinja's sandbox gives it no attribute that leads out of it and
-nothing to change; this process has little memory, and whoever started it ends it if it takes too long. The names that a
+nothing to change; this process has little memory and little time of the processor for each conversation, after which
+the system ends it, and whoever started it does so if it takes too long for another reason. The names that a
 template finds here are those that `transformers` offers. This file runs by its path and imports nothing of ours.
 """
 
 import json
+import signal
 import sys
 from collections.abc import Callable
 from datetime import datetime
@@ -19,6 +21,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 LARGEST_TEXT = 1 << 24  # characters of a rendered conversation
 MEMORY = 1 << 29  # bytes of the process, where the system can limit them
+WORK_SECONDS = 0.25  # of a processor for one conversation, however busy the machine is
 
 
 class Generation(Extension):
@@ -67,6 +70,12 @@ def limit_memory() -> None:
         pass
 
 
+def limit_time(seconds: float) -> None:
+    """Ends this process, by a signal that nothing here handles, when it has worked for so long; 0: no limit."""
+    if hasattr(signal, "setitimer"):  # not on Windows
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
 def rendered(template: Any, names: dict[str, Any]) -> str:
     """The text of one conversation."""
     pieces, size = [], 0
@@ -82,6 +91,7 @@ def serve(requests: TextIO, answers: TextIO) -> None:
     """The first line is the template, each later one the names for one conversation; a line of JSON answers it."""
     template = None
     for line in requests:
+        limit_time(WORK_SECONDS)
         try:
             request = json.loads(line)
             if template is None:
@@ -93,6 +103,7 @@ def serve(requests: TextIO, answers: TextIO) -> None:
             answer = {"error": "it needs too much memory"}
         except Exception as error:
             answer = {"error": (str(error) or type(error).__name__)[:1000]}
+        limit_time(0)
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
