@@ -18,13 +18,16 @@ from clearhead.serving import sockets as serving
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
 FEW_HANDLES = """
-import resource
+import os, resource, sys
 import clearhead.serving.sockets as serving
 from starlette.responses import PlainTextResponse
 
 serving.IDLE_SECONDS = 1.0
-resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+if sys.argv[1] == "known":
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 with serving.BoundedListener(serving.most_connections()) as listener:
+    left = 16 + len(os.listdir("/dev/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(64, left), 64))
     listener.bind(("127.0.0.1", 0))
     listener.listen()
     print(listener.getsockname()[1], flush=True)
@@ -97,13 +100,16 @@ def test_a_connection_that_waits_for_its_answer_stays(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="file handles are counted in /dev/fd")
-def test_many_idle_connections_on_few_file_handles_are_no_reason_to_log() -> None:
+@pytest.mark.parametrize("limit", ["known", "unknown"])
+def test_many_idle_connections_on_few_file_handles_are_refused_and_no_reason_to_log(limit: str) -> None:
+    """Whether the limit was there when the server was started, or there are 16 handles left all of a sudden."""
     with subprocess.Popen(
-        [sys.executable, "-c", FEW_HANDLES], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", FEW_HANDLES, limit], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as run:
         assert run.stdout is not None
         port = int(run.stdout.readline())
         idle = [connected(port) for _ in range(400)]
+        assert reply(idle[-1]).startswith(b"HTTP/1.1 503 ")
         time.sleep(2.5)
         with closing(connected(port)) as honest:
             honest.sendall(REQUEST)

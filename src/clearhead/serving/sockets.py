@@ -1,10 +1,12 @@
 """Serves an app on a socket of this machine: bounded connections, a bounded end, and no log of what clients do.
 
-Connections are counted when they are accepted, since asyncio logs a traceback for every one that finds no file
-handle. Those over the limit are closed at once, and those that send no request within `IDLE_SECONDS`. Ctrl-C waits
+Connections are counted when they are accepted, since asyncio logs a traceback, hundreds of times, for every one that
+finds no file handle. Those over the limit, and those for which none is left, are closed at once; those that send no
+request, within `IDLE_SECONDS`. Ctrl-C waits
 `LAST_SECONDS` for answers; then `run` returns, and what a thread still computes is abandoned.
 """
 
+import errno
 import os
 import socket
 from asyncio import BaseTransport, Transport
@@ -23,6 +25,7 @@ BUSY = (
 IDLE_SECONDS = 10.0
 LAST_SECONDS = 2
 OTHER_FILES = 24  # handles for the files of the page, and what libraries open
+READ_BYTES = 1 << 14  # of a connection at a time: what is in many small pieces must not hold up the others
 
 
 class BoundedListener(socket.socket):
@@ -31,20 +34,50 @@ class BoundedListener(socket.socket):
     def __init__(self, most: int = MOST_CONNECTIONS) -> None:
         super().__init__()
         self.most, self._open = most, list[socket.socket]()
+        self._spare: int | None = os.open(
+            os.devnull, os.O_RDONLY
+        )  # a handle to refuse the next connection with
 
     def accept(self) -> tuple[socket.socket, Any]:
         """The next connection; none if there are too many open ones."""
-        connection, address = super().accept()
+        try:
+            connection, address = super().accept()
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or self._spare is None:
+                raise
+            self.give_up_spare()
+            try:
+                refuse(super().accept()[0])
+            finally:
+                with suppress(OSError):  # another thread was faster: the next connection waits
+                    self._spare = os.open(os.devnull, os.O_RDONLY)
+            raise ConnectionAbortedError("no file handle is left") from None
         if len(self._open) >= self.most:
             self._open = [one for one in self._open if one.fileno() >= 0]
         if len(self._open) >= self.most:
-            with suppress(OSError):  # nobody waits for it to be taken
-                connection.settimeout(0)
-                connection.send(BUSY)
-            connection.close()
+            refuse(connection)
             raise ConnectionAbortedError("too many open connections")
         self._open.append(connection)
         return connection, address
+
+    def give_up_spare(self) -> None:
+        """Closes the spare handle."""
+        if self._spare is not None:
+            os.close(self._spare)
+            self._spare = None
+
+    def close(self) -> None:
+        """Closes the socket."""
+        self.give_up_spare()
+        super().close()
+
+
+def refuse(connection: socket.socket) -> None:
+    """Says that the server is busy, if that can be said at once, and closes a connection."""
+    with suppress(OSError):  # nobody waits for it to be taken
+        connection.settimeout(0)
+        connection.send(BUSY)
+    connection.close()
 
 
 class IdleProtocol(H11Protocol):
@@ -53,6 +86,7 @@ class IdleProtocol(H11Protocol):
     def connection_made(self, transport: BaseTransport) -> None:
         """Starts to watch the connection."""
         assert isinstance(transport, Transport)
+        transport.max_size = READ_BYTES  # type: ignore[attr-defined]  # of asyncio's own transport
         super().connection_made(transport)
         self.last_cycle: RequestResponseCycle | None = None
         self.watch()
