@@ -16,6 +16,7 @@ MOST_READ = 1 << 17  # characters of a text that is truncated, split or only enc
 MOST_INPUTS = 64  # texts of a request
 MOST_TEXTS = 64  # that a request may ask for: prompts times n
 MOST_SHOWN = 20  # alternatives of a token
+MOST_KEYS = 2048  # of an object, also inside a JSON schema: each that is unknown costs an error
 
 Text = Annotated[str, StringConstraints(max_length=MOST_CHARACTERS)]
 ShortText = Annotated[str, StringConstraints(max_length=MOST_READ)]
@@ -99,7 +100,6 @@ class JsonSchema(Body):
     """A schema with the name that clients give it."""
 
     name: Annotated[str, StringConstraints(max_length=64)] = ""
-    description: Annotated[str, StringConstraints(max_length=1024)] = ""
     strict: bool = True  # it is followed in any case
     json_schema: dict[str, Any] = Field(alias="schema")
 
@@ -172,8 +172,18 @@ class ChatBody(Sampling):
     )
     response_format: ResponseFormat | None = None
 
+    @property
+    def most_tokens(self) -> int | None:
+        """Most tokens of the answer, by its new name or its old one."""
+        return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
+
     @model_validator(mode="after")
-    def _check_logprobs(self) -> Self:
+    def _check_chat(self) -> Self:
+        if self.max_tokens is not None and self.max_completion_tokens is not None:
+            raise Refused(
+                "'max_tokens' is the old name of max_completion_tokens.\nSend one of them.",
+                field="max_tokens",
+            )
         if self.top_logprobs and not self.logprobs:
             raise Refused("'top_logprobs' needs logprobs = true.", field="top_logprobs")
         return self
@@ -223,5 +233,19 @@ def parse(kind: type[Kind], content: bytes) -> Kind:
         raise Refused(f"The body is not JSON: {str(error)[:200]}.") from None
     if not isinstance(values, dict):
         raise Refused("The body must be one JSON object.")
+    if (most := most_keys(values)) > MOST_KEYS:
+        raise Refused(f"The body has an object with {most:,} keys; the limit is {MOST_KEYS:,}.")
     given = {key: value for key, value in values.items() if value is not None}
     return kind.model_validate_json(to_json(given))
+
+
+def most_keys(value: Any) -> int:
+    """The number of keys of the largest object in a JSON value."""
+    most, left = 0, [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            most = max(most, len(one))
+            one = one.values()
+        left.extend(inner for inner in one if isinstance(inner, dict | list))
+    return most

@@ -38,7 +38,7 @@ from clearhead.serving.server.schemas import (
 Item = TypeVar("Item")
 Row = TypeVar("Row")
 SHRINKAGE = 2  # how much shorter normalisation may make a text
-TEXTS_OF_A_STEP = 8  # texts read between two steps of the engines
+TOKENS_OF_A_STEP = 512  # read between two steps of the engines, or a single text
 
 
 @dataclass
@@ -148,12 +148,12 @@ class ServedModel:
     def chat(self, body: ChatBody, salt: bytes) -> Asked:
         """The texts of `/v1/chat/completions`."""
         generator = self.writer("chat")
-        if body.max_tokens == 0:
+        if body.most_tokens == 0:
             raise Refused("max_tokens = 0 leaves no room for an answer.", field="max_tokens")
         messages = [message.message for message in body.messages]
         self.check_size(sum(len(message.content) for message in messages))
         prompt = generator.ask(messages)
-        max_tokens = body.max_completion_tokens or body.max_tokens or self.settings.max_tokens
+        max_tokens = body.most_tokens or self.settings.max_tokens
         shown = body.top_logprobs if body.logprobs else None
         asked = self.asked(generator, [prompt], body, max_tokens, shown, salt)
         if body.response_format is not None:
@@ -187,6 +187,14 @@ class ServedModel:
                 f"The text has {characters:,} characters, but this model can read {longest} tokens."
             )
 
+    def check_max_tokens(self, wanted: int) -> None:
+        """Rejects a longer text than this server writes."""
+        if wanted > self.settings.max_tokens:
+            raise Refused(
+                f"max_tokens = {wanted} is more than this server's {self.settings.max_tokens}.",
+                field="max_tokens",
+            )
+
     def asked(
         self,
         generator: Generator,
@@ -197,14 +205,15 @@ class ServedModel:
         salt: bytes,
     ) -> Asked:
         """A draft for each text of each prompt."""
-        if max_tokens > self.settings.max_tokens:
+        self.check_max_tokens(max_tokens)
+        if body.min_tokens > max_tokens:
             raise Refused(
-                f"max_tokens = {max_tokens} is more than this server's {self.settings.max_tokens}.",
-                field="max_tokens",
+                f"min_tokens = {body.min_tokens} is more than the {max_tokens} that the text may have.",
+                field="min_tokens",
             )
         settings = DecodingConfig(
             max_tokens=max(1, max_tokens),
-            min_tokens=min(body.min_tokens, max(1, max_tokens)),
+            min_tokens=body.min_tokens,
             beam=1,
             temperature=body.temperature,
             top_p=body.top_p if body.top_p < 1 else None,
@@ -261,7 +270,7 @@ class ServedModel:
     def embeddings(self, body: EmbeddingBody) -> tuple[list[list[int]], Callable[[], Steps[list[Tensor]]]]:
         """The ids of each text, and the work that gives a vector for each."""
         rows = self.rows(body.input)
-        return rows, lambda: in_steps(rows, self.reader.embed)
+        return rows, lambda: in_steps(rows, list(map(len, rows)), self.reader.embed)
 
     def classes(self, body: ClassifyBody) -> tuple[list[list[int]], Callable[[], Steps[list[Answer]]]]:
         """The ids of each text, and the work that gives the labels of each; two texts have a tab between them."""
@@ -271,7 +280,8 @@ class ServedModel:
             each(place, len(texts), partial(self.item, truncate=body.truncate), one)
             for place, one in enumerate(texts)
         ]
-        return [item.ids for item in items], lambda: in_steps(items, self.reader.classify)
+        rows = [item.ids for item in items]
+        return rows, lambda: in_steps(items, list(map(len, rows)), self.reader.classify)
 
     def item(self, one: str | list[int], truncate: bool) -> LabelItem:
         """A text, or its ids, as a classifier reads it."""
@@ -308,6 +318,7 @@ class ServedModel:
     def translations(self, body: TranslateBody) -> tuple[list[Prompt], Callable[[], Steps[list[Generation]]]]:
         """The sentences of each text, and the work that translates them."""
         generator = self.writer("translate")
+        self.check_max_tokens(body.max_tokens or 0)
         texts = listed(body.input)
 
         def prompt(text: Any) -> Prompt:
@@ -337,10 +348,17 @@ def each(place: int, count: int, prepare: Callable[[Any], Any], given: Any) -> A
         raise Refused(f"text {place}: {error}" if count > 1 else str(error)) from None
 
 
-def in_steps(rows: Sequence[Row], work: Callable[[Sequence[Row]], Iterable[Item]]) -> Steps[list[Item]]:
-    """The results of some work, a few rows in each step."""
+def in_steps(
+    rows: Sequence[Row], lengths: Sequence[int], work: Callable[[Sequence[Row]], Iterable[Item]]
+) -> Steps[list[Item]]:
+    """The results of some work, a few rows in each step; their lengths are in tokens."""
     done: list[Item] = []
-    for first in range(0, len(rows), TEXTS_OF_A_STEP):
-        done += work(rows[first : first + TEXTS_OF_A_STEP])
+    while len(done) < len(rows):
+        count, tokens = 1, lengths[len(done)]
+        for length in lengths[len(done) + 1 :]:
+            if (tokens := tokens + length) > TOKENS_OF_A_STEP:
+                break
+            count += 1
+        done += work(rows[len(done) : len(done) + count])
         yield None
     return done
