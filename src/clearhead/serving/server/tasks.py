@@ -49,10 +49,13 @@ class TaskEndpoints:
         """The tokens of a text, without the frame that a model adds."""
         body = await read_body(request, TokenizeBody, self.service)
         tokenizer = self.service.find(body.model).reader.tokenizer
-        ids = await self.service.prepare(partial(tokenizer.encode, body.text))
-        return JSONResponse(
-            {"tokens": ids, "pieces": [spelled(tokenizer, id) for id in ids], "count": len(ids)}
-        )
+
+        def answer() -> Response:
+            ids = tokenizer.encode(body.text)
+            pieces = [spelled(tokenizer, id) for id in ids]
+            return JSONResponse({"tokens": ids, "pieces": pieces, "count": len(ids)})
+
+        return await self.service.prepare(answer)
 
     async def detokenize(self, request: Request) -> Response:
         """The text of some tokens."""
