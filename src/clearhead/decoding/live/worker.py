@@ -1,7 +1,7 @@
 """The decode thread: engines and other work enter, and each takes a step in turn, so that nobody waits for long.
 
-Whoever calls from another thread leaves a call, which runs between two steps. The thread beats between steps: a beat
-that is old means that a step hangs.
+Whoever calls from another thread leaves a call, which runs between two steps. The thread beats before each step: a beat
+that is old means that the step hangs.
 """
 
 import logging
@@ -130,6 +130,7 @@ class Worker:
 
     def step(self, engine: Steppable) -> None:
         """A step of an engine; an error that belongs to no text ends all that it runs."""
+        self.beat = time.monotonic()
         try:
             engine.step()
         except Exception as error:
@@ -138,6 +139,7 @@ class Worker:
 
     def advance(self, work: Work) -> Any:
         """The next step of a work: what it yields."""
+        self.beat = time.monotonic()
         result, error = None, None
         try:
             if not work.is_cancelled:
