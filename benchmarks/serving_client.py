@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.config.model import ModelConfig
+from clearhead.config.run import RunConfig
 from clearhead.config.tokenizer import TokenizerConfig
 from clearhead.corpora.python import documents, library
+from clearhead.decoding.steppers.kernels import ready
 from clearhead.model_folder import Bundle, save
 from clearhead.models.build import build
 from clearhead.text.tokenizers.tokenizer import Tokenizer
@@ -28,13 +30,24 @@ READY_SECONDS = 120.0
 
 def write_model(folder: Path, d: int, blocks: int, h: int) -> int:
     """Writes a model of Llama's shape with random weights; how many it has."""
-    texts = list(documents(library(), False).values())[:200]
-    tokenizer = Tokenizer.train(texts, TokenizerConfig(vocabulary=4000))
     config = ModelConfig(
-        shape="decoder", d=d, h=h, decoder_blocks=blocks, context=1024, vocabulary=tokenizer.size, positions="rotary",
-        norm="rms", feedforward="swiglu", tied=False,
+        shape="decoder", d=d, h=h, decoder_blocks=blocks, context=1024, positions="rotary", norm="rms",
+        feedforward="swiglu", tied=False,
     )  # fmt: skip
-    module = build(config, 1)
+    return write(folder, config, TokenizerConfig(vocabulary=4000))
+
+
+def write_recipe(folder: Path, recipe: str) -> int:
+    """Writes a model as a recipe describes it, with random weights; how many it has."""
+    config = RunConfig.read(recipe)
+    return write(folder, config.model, config.tokenizer)
+
+
+def write(folder: Path, config: ModelConfig, words: TokenizerConfig) -> int:
+    """Writes a model with random weights that knows the words of Python; how many weights it has."""
+    ready.prepare()  # so that servers find the compiled step, as on a machine where they have run before
+    tokenizer = Tokenizer.train(list(documents(library(), False).values())[:200], words)
+    module = build(config.model_copy(update={"vocabulary": tokenizer.size}), 1)
     save(folder, Bundle(module, tokenizer))
     return sum(weight.numel() for weight in module.parameters())
 

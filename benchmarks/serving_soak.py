@@ -1,13 +1,16 @@
 """Does the server hold under load? Many streams for a while, some times over, then ten times the requests it can take.
 
-A model of Llama's shape with random weights, 16 streams that start again when they end, a new server each run. Bars,
-in every run: no error, memory in use grows by less than 2 % after the first third, the time between tokens has a p99 of
+A model as the recipe `python-lm` describes it, with random weights or those of `--model FOLDER`, 16 streams that start
+again when they end, a new server each run. To warm up, prompts fill what the server keeps of them. Bars, in every run:
+no error, memory in use grows by less than 2 % from the second minute to the last, the time between tokens has a p99 of
 at most 3 × its p50. Then requests arrive at ten times the rate at which the streams were served: what is refused is
 refused within 100 ms (p99), what is accepted finishes, and `/health/live` answers with a p99 under 200 ms. Ten times as
 many requests as there is room for, all at the same moment, are measured without a bar for the time of a refusal.
 """
 
 import asyncio
+import json
+import os
 import random
 import statistics
 import time
@@ -16,18 +19,30 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from harness import arguments, report
-from serving_client import Stream, ask, free_port, get, process, quantile, resident_mb, serve, write_model
+from serving_client import Stream, ask, free_port, get, process, quantile, resident_mb, serve, write_recipe
 
 STREAMS, SLOTS, QUEUE = 16, 16, 16
+WARM_UP = 500  # prompts of a chunk or more, which fill the store of known beginnings
+LONGEST = 7  # statements of a prompt: with the tokens that follow they fit the context
 
 
-def body(draws: random.Random) -> dict[str, Any]:
+def body(draws: random.Random, shortest: int = 1, tokens: int = 0) -> dict[str, Any]:
     """A request of some length."""
-    prompt = " ".join(
-        f"value_{draws.randrange(10**6)} = {draws.random()}" for _ in range(draws.randint(1, 20))
-    )
-    tokens = draws.randint(16, 160)
+    count = draws.randint(shortest, LONGEST)
+    prompt = "\n".join(f"value_{draws.randrange(10**6)} = {draws.random()}" for _ in range(count))
+    tokens = tokens or draws.randint(16, 80)
     return {"model": "bench", "prompt": prompt, "max_tokens": tokens, "temperature": 0.8, "stream": True}
+
+
+async def warm_up(port: int) -> None:
+    """Fills what the server keeps, with all slots in use."""
+    draws, left = random.Random(0), iter(range(WARM_UP))
+
+    async def again() -> None:
+        for _ in left:
+            await ask(port, body(draws, LONGEST, tokens=2))
+
+    await asyncio.gather(*(again() for _ in range(STREAMS)))
 
 
 async def soak(port: int, process_id: int, seconds: float) -> dict[str, Any]:
@@ -47,7 +62,8 @@ async def soak(port: int, process_id: int, seconds: float) -> dict[str, Any]:
 
     await asyncio.gather(watch(), *(again() for _ in range(STREAMS)))
     gaps = [gap for stream in done for gap in stream.gaps]
-    start, last = statistics.median(memory[len(memory) // 3 :][:5]), statistics.median(memory[-5:])
+    minute = min(60, len(memory) // 3)
+    start, last = statistics.median(memory[minute : 2 * minute]), statistics.median(memory[-minute:])
     return {
         "seconds": seconds,
         "requests": len(done),
@@ -97,12 +113,14 @@ def run(folder: Path, seconds: float, threads: int) -> dict[str, Any]:
     port = free_port()
     command = serve(folder, port, "--slots", str(SLOTS), "--queue", str(QUEUE))
     with process(command, port, folder.parent / "log", threads) as server:
+        asyncio.run(warm_up(port))
         held = asyncio.run(soak(port, server.pid, seconds))
         rate = 10 * held["requests"] / seconds
         flooded = asyncio.run(overload(port, max(200, int(rate * min(20.0, seconds))), rate))
         at_once = asyncio.run(overload(port, 10 * (SLOTS + QUEUE), float("inf")))
     at_once["per_second"] = None
-    return {"streams": held, "overload": flooded, "at_once": at_once}
+    load = os.getloadavg()[2]  # of the last fifteen minutes, ours included
+    return {"streams": held, "overload": flooded, "at_once": at_once, "load_average": load}
 
 
 def bars(run: dict[str, Any]) -> dict[str, bool]:
@@ -124,22 +142,35 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10.0, help="of each run")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--model", type=Path, help="a trained model in place of random weights")
+    parser.add_argument("--after", type=Path, help="an earlier result, whose runs count too")
     options = parser.parse_args()
-    runs: list[dict[str, Any]] = []
+    runs: list[dict[str, Any]] = (
+        [] if options.after is None else json.loads(options.after.read_text())["runs"]
+    )
     with TemporaryDirectory() as place:
         folder = Path(place) / "model"
-        weights = write_model(folder, 192, 4, 6)
-        for number in range(options.runs):
+        weights = write_recipe(folder, "python-lm")
+        if options.model is not None:
+            folder = options.model
+        for _ in range(options.runs):
             runs.append(run(folder, 60 * options.minutes, options.threads))
-            print(f"run {number + 1}")
-            for part, values in runs[-1].items():
-                for name, value in values.items():
+            print(f"run {len(runs)}")
+            for part in ("streams", "overload", "at_once"):
+                for name, value in runs[-1][part].items():
                     shown = f"{value:.4g}" if isinstance(value, float) else value
                     print(f"  {part}, {name}: {shown}" if name != "memory_mb" else f"  memory: {value}")
     kept = {name: all(bars(run)[name] for run in runs) for name in bars(runs[0])}
     for name, is_kept in kept.items():
         print(f"{name}: {'kept' if is_kept else 'FAILED'}")
-    result = {"weights": weights, "streams": STREAMS, "runs": runs, "kept": kept, "seed": 1}
+    result = {
+        "weights": weights,
+        "trained": options.model is not None,
+        "streams": STREAMS,
+        "runs": runs,
+        "kept": kept,
+        "seed": 1,
+    }
     report("serving_soak", {**result, "server_threads": options.threads}, options.save)
 
 
