@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.config.model import ModelConfig
+from clearhead.config.model_base import AnyModelConfig
 from clearhead.config.run import RunConfig
 from clearhead.config.tokenizer import TokenizerConfig
 from clearhead.corpora.python import documents, library
@@ -43,7 +44,7 @@ def write_recipe(folder: Path, recipe: str) -> int:
     return write(folder, config.model, config.tokenizer)
 
 
-def write(folder: Path, config: ModelConfig, words: TokenizerConfig) -> int:
+def write(folder: Path, config: AnyModelConfig, words: TokenizerConfig) -> int:
     """Writes a model with random weights that knows the words of Python; how many weights it has."""
     ready.prepare()  # so that servers find the compiled step, as on a machine where they have run before
     tokenizer = Tokenizer.train(list(documents(library(), False).values())[:200], words)

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 import torch
 from starlette.testclient import TestClient
 
+from clearhead.decoding.search import finish
+from clearhead.serving.server.served import in_steps
 from clearhead.serving.server.service import Service
 from tests.decoding.tiny import language_model, next_logits, tokenizer
 
@@ -173,6 +176,20 @@ def test_texts_are_translated_and_classified(client: TestClient, service: Servic
     (expected_class,) = service.models["decides"].model.classify(texts[0])
     assert answer["data"][0]["label"] == expected_class.label
     assert answer["data"][0]["probabilities"] == pytest.approx(expected_class.probabilities)
+
+
+def test_long_texts_are_read_a_few_at_a_time() -> None:
+    """So many tokens between two steps of the engines, and at least one text."""
+    sizes: list[int] = []
+
+    def read(rows: Sequence[str]) -> Sequence[str]:
+        sizes.append(len(rows))
+        return rows
+
+    texts, lengths = ["a", "b", "c", "d", "e"], [600, 100, 300, 200, 5]
+    steps: Any = in_steps(texts, lengths, read)
+    assert finish(steps) == texts
+    assert sizes == [1, 2, 2]
 
 
 def test_tokens_and_back(client: TestClient) -> None:
