@@ -189,6 +189,7 @@ def main() -> None:
         write_model(folder, 96, 2, 4)
         chats = [f"chat-{number}={folder.parent / str(number)}" for number in range(len(TEMPLATES))]
         bundle = load(folder)
+        assert bundle.tokenizer is not None
         for number, template in enumerate(TEMPLATES.values()):
             save(
                 folder.parent / str(number),

@@ -49,7 +49,7 @@ class TokenRequired:
 
     def entrance(self, request: Request) -> Response:
         """Stores the token as a cookie and leads to the same address without it."""
-        answer = RedirectResponse(str(request.url.remove_query_params("token")), status_code=303)
+        answer = RedirectResponse(without_token(request), status_code=303)
         # Lax, not strict: a link to the page may be followed, and `OwnOriginOnly` refuses the rest.
         answer.set_cookie(cookie_name(request), self.token, httponly=True, samesite="lax")
         return answer
@@ -58,6 +58,12 @@ class TokenRequired:
 def refusal() -> Response:
     """What a request without the token gets."""
     return PlainTextResponse(REFUSAL, status_code=403)
+
+
+def without_token(request: Request) -> str:
+    """The same address without its token; without a host too, which a proxy may have changed."""
+    url = request.url.remove_query_params("token")
+    return f"{url.path}?{url.query}" if url.query else url.path
 
 
 def cookie_name(request: Request) -> str:

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from clearhead.errors import ConfigError
-from clearhead.serving.access_token import cookie_name, new_token
+from clearhead.serving.access_token import cookie_name, new_token, without_token
 from clearhead.serving.server.faults import Refused, as_json
 
 OPEN_PATHS = ("/health/live",)  # for whoever restarts a server that is dead
@@ -110,7 +110,7 @@ class KeyRequired:
         session = self.keys.enter(token) if token else None
         if session is None:
             return None
-        answer = RedirectResponse(str(request.url.remove_query_params("token")), status_code=303)
+        answer = RedirectResponse(without_token(request), status_code=303)
         # Lax, not strict: the link may be followed from elsewhere, and `OwnOriginOnly` refuses the rest.
         answer.set_cookie(
             cookie_name(request), session, int(SESSION_SECONDS), httponly=True, samesite="lax",
