@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 PROMPT = "> "
 LONGEST = 512  # tokens of an answer, if nothing is said
 HELP = """\
-/system TEXT   what the model is told first; without TEXT, nothing; starts anew
-/reset         start anew
+/system TEXT   start a new conversation with this system message; without TEXT, with none
+/reset         start a new conversation
 /save FILE     write the conversation as a line of JSON, which `clearhead train language-model FILE` reads
 /help          this list
 //…            a message that starts with /

@@ -83,7 +83,7 @@ Chat = Annotated[
     ),
 ]
 System = Annotated[
-    str | None, typer.Option("--system", metavar="TEXT", help="What a model that chats is told first.")
+    str | None, typer.Option("--system", metavar="TEXT", help="The system message of a conversation.")
 ]
 Int8 = Annotated[
     bool, typer.Option("--int8", help="Round the weights to int8, as quantize does, before they are used.")

@@ -172,7 +172,7 @@ class Inspector:
         """Runs the model twice, captured and fast, on a text; a translator without a target uses its own.
 
         `appended` are ids after the text, `removed` places of its tokens, `off` what the model is
-        run without (see `variants`), `muted` heads such as decoder.0.self.1. `reserve` is told the bytes that the
+        run without (see `variants`), `muted` heads such as decoder.0.self.1. `reserve` gets the bytes that the
         pass may take, before it runs.
         """
         module = self.variant(tuple(sorted(set(off))))

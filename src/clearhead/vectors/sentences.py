@@ -39,7 +39,7 @@ def ignore(progress: TrainingProgress) -> None:
 class SentenceFile:
     """Sentences in a file, a line each, with spaces between the words; iterate it as often as you like.
 
-    The listener is told the words that were read, in all passes of a stage together.
+    The listener gets the number of words that were read, in all passes of a stage together.
     """
 
     def __init__(self, path: Path, listener: Listener = ignore) -> None:
@@ -53,7 +53,7 @@ class SentenceFile:
         self.total = None if passes is None else passes * self.words
 
     def report(self, words: int) -> None:
-        """Tells the listener of more words."""
+        """Reports more words to the listener."""
         self.done += words
         self.listener(TrainingProgress(self.stage, self.done, self.total))
 
