@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import torch
+
 from clearhead.config.run import RunConfig
+from clearhead.training.loop.records import StepRecord
 from clearhead.training.run.run import Run, make_run
 
 PAIRS = [f"uno {k} dos\tone {k} two" for k in range(60)]
@@ -38,3 +41,22 @@ def small_config(task: str, folder: Path, **training: object) -> RunConfig:
 def small_run(task: str, folder: Path, **training: object) -> Run:
     """The same, ready to start."""
     return make_run(small_config(task, folder, **training), folder / "run")
+
+
+def killed_and_resumed(config: RunConfig, out: Path) -> Run:
+    """A run that was killed after step 5, and resumed from step 3 to its end after others drew random numbers."""
+    records = make_run(config, out).train()
+    for record in records:
+        if isinstance(record, StepRecord) and record.step == 5:
+            break
+    records.close()  # type: ignore[attr-defined]
+    assert [path.name for path in (out / "checkpoints").iterdir()] == ["step-3"]
+    torch.manual_seed(99)
+    again = make_run(RunConfig.read(out / "recipe.toml"), out)
+    list(again.train(resume=True))
+    return again
+
+
+def final_weights(run: Run) -> list[bytes]:
+    """The files of the best and the last weights."""
+    return [(run.out / name / "model.safetensors").read_bytes() for name in ("best", "last")]

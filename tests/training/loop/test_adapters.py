@@ -31,6 +31,7 @@ from clearhead.training.run.run import make_run
 from tests.models.cases import Case
 from tests.models.test_laws import cases
 from tests.training.run.test_start import BYTES, kept, model_of, started, weights
+from tests.training.small import final_weights, killed_and_resumed
 
 
 def training(**settings: Any) -> TrainingConfig:
@@ -162,18 +163,7 @@ def test_a_run_with_adapters_that_was_killed_ends_with_the_same_bits(tmp_path: P
     settings: dict[str, Any] = {"lora_rank": 2, "average": "exponential", "checkpoint_every": 3}
     whole = started("classify", tmp_path / "a", init_from, **settings)
     list(whole.train())
-    killed = started("classify", tmp_path / "b", init_from, **settings)
-    records = killed.train()
-    for record in records:
-        if record.step == 5:
-            break
-    records.close()  # type: ignore[attr-defined]
-    torch.manual_seed(99)
-    again = make_run(RunConfig.read(killed.out / "recipe.toml"), killed.out)
-    list(again.train(resume=True))
-    for name in ("best", "last"):
-        theirs, ours = ((run.out / name / "model.safetensors").read_bytes() for run in (whole, again))
-        assert theirs == ours
+    assert final_weights(killed_and_resumed(whole.config, tmp_path / "b")) == final_weights(whole)
 
 
 # New rows of tables.
@@ -263,18 +253,7 @@ def test_adapters_on_conversations_keep_checkpoints_small_and_resume_to_the_same
     assert torch.equal(table[: BYTES.size], before)
     assert whole.trainer is not None
 
-    killed = make_run(config, tmp_path / "b")
-    records = killed.train()
-    for record in records:
-        if record.step == 5:
-            break
-    records.close()  # type: ignore[attr-defined]
-    torch.manual_seed(99)
-    again = make_run(RunConfig.read(killed.out / "recipe.toml"), killed.out)
-    list(again.train(resume=True))
-    for name in ("best", "last"):
-        theirs, ours = ((run.out / name / "model.safetensors").read_bytes() for run in (whole, again))
-        assert theirs == ours
+    assert final_weights(killed_and_resumed(config, tmp_path / "b")) == final_weights(whole)
 
 
 # Frozen parts.

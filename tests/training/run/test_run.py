@@ -25,11 +25,11 @@ from clearhead.training.checkpoints.restore import check
 from clearhead.training.evaluation import samples
 from clearhead.training.evaluation.evaluate import Evaluation
 from clearhead.training.loop import trainer
-from clearhead.training.loop.records import EvaluationRecord, StepRecord
+from clearhead.training.loop.records import EvaluationRecord
 from clearhead.training.reporting.history import History, read_log
 from clearhead.training.run.run import Run, keep_length, make_run
 from tests.training.checkpoints.saved import GONE, rewrite, timeless
-from tests.training.small import small_config, small_run
+from tests.training.small import final_weights, killed_and_resumed, small_config, small_run
 from tests.training.trainers import TASKS, configured
 
 MODEL_FILES = {"config.json", "model.safetensors", "tokenizer.json", "card.md", "checksums.json"}
@@ -168,18 +168,8 @@ def test_a_run_that_was_killed_ends_with_the_same_bits(task: str, tmp_path: Path
     config = configured(task, tmp_path, {"dropout": 0.2}, average="exponential", samples=1)
     whole = make_run(config, tmp_path / "whole")
     list(whole.train())
-    killed = make_run(config, tmp_path / "parts")
-    records = killed.train()
-    for record in records:
-        if isinstance(record, StepRecord) and record.step == 5:
-            break
-    records.close()  # type: ignore[attr-defined]
-    assert [path.name for path in (killed.out / "checkpoints").iterdir()] == ["step-3"]
-    torch.manual_seed(99)
-    again = make_run(RunConfig.read(killed.out / "recipe.toml"), killed.out)
-    list(again.train(resume=True))
-    for name in ("best", "last"):
-        assert weights_in(again.out / name) == weights_in(whole.out / name)
+    again = killed_and_resumed(config, tmp_path / "parts")
+    assert final_weights(again) == final_weights(whole)
     assert told(read_log(again.out / "log.jsonl")) == told(read_log(whole.out / "log.jsonl"))
 
 
