@@ -17,6 +17,9 @@ settings.register_profile("clearhead", deadline=None, derandomize=True, max_exam
 settings.load_profile("clearhead")
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported
+# Before OpenMP is loaded: the threads of compiled kernels wait by spinning, which slows down all tests on a machine of
+# few cores, by a factor of ten those of the kernels.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # A shell that starts the tests in the background has Ctrl-C ignored, also by the programs that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -31,7 +31,9 @@ def apply(change: Block, root: Path) -> None:
 
 def changed_copy(section: str, folder: Path) -> list[Block]:
     """Copies the sources, applies the section's changes to the copy, and returns all its blocks."""
-    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__", "*.safetensors"))
+    shutil.copytree(
+        ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__", "*.safetensors")
+    )
     blocks = list(read_blocks(SECTIONS[section]))
     for block in blocks:
         if block.kind == "diff":

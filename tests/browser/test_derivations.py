@@ -383,17 +383,17 @@ def test_every_number_on_every_view_is_derived(visit: Visit, shape: str) -> None
 def test_derivations_lead_on_to_the_weights(visit: Visit, shape: str) -> None:
     """From a prediction to the tables of weights, number by number; each leads to the one that was clicked."""
     model = MODELS[shape]()
-    truth, visitor = Truth(model), open_page(visit, model, "attention", head=1, q=3)
+    truth, visitor = Truth(model), open_page(visit, model, "text", head=1, q=3)
     waiting, seen = ["p:3:2" if model.config.head == "language" else "p:0:1"], set()
     while waiting:
         start = waiting.pop()
-        visitor.go("attention", text=TEXT, **target(model), head=1, q=3, cell=start)
+        visitor.go("text", text=TEXT, **target(model), head=1, q=3, cell=start)
         for cell, value in list(one_of_each_kind(visitor, "[data-panel=derivation]")):
             kind = re.sub(r"\d+", "#", cell)
             if kind in seen:
                 continue
             seen.add(kind)
-            visitor.go("attention", text=TEXT, **target(model), head=1, q=3, cell=start)
+            visitor.go("text", text=TEXT, **target(model), head=1, q=3, cell=start)
             visitor.act(lambda c=cell: visitor.page.locator(f'#side [data-key="{c}"]').first.click())  # type: ignore[misc]
             check(visitor, truth, value)
             waiting.append(cell)

@@ -14,7 +14,7 @@ from clearhead.corpora.corpus import SPLITS
 from clearhead.errors import ConfigError
 from clearhead.examples import Conversation, Example, Labelled, Pair, Split, Text
 
-SOME = 300
+SOME = 150
 TYPES = {"text": Text, "pair": Pair, "labelled": Labelled}
 every_corpus = pytest.mark.parametrize("name", CORPORA)
 

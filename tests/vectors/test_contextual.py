@@ -96,7 +96,7 @@ def test_a_word_behind_the_context_is_refused_and_skipped_as_a_neighbour() -> No
         vectors.nearest("the *cat*", [])
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 @pytest.mark.notes("N6")
 def test_a_trained_encoder_gives_bank_two_meanings(tmp_path: Path) -> None:
     """The bank of a river is nearer to a shore than to a broker, the one with the loans the other way round."""

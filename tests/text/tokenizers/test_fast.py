@@ -105,7 +105,7 @@ def test_a_long_run_of_anything_takes_seconds(run: str) -> None:
     assert ALL["bpe"].decode(rows[2]) == f"x{text}y"
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_both_engines_put_every_character_into_the_same_class() -> None:
     """Letter, number, space or other: all that the patterns ask of a character, for all 1 112 064 of them."""
     letters = [chr(number) for number in range(0x110000) if not 0xD800 <= number < 0xE000]
@@ -117,7 +117,7 @@ def test_both_engines_put_every_character_into_the_same_class() -> None:
         assert ours == "".join(word for word, _ in cut.pre_tokenize_str("".join(letters)))
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_the_byte_level_words_of_the_library_ask_the_same() -> None:
     """From which characters join a letter, a number or a mark in one word."""
     letters = [chr(number) for number in [*range(0xD800), *range(0xE000, 0x32400), *range(0xE0000, 0xE0200)]]
