@@ -120,6 +120,7 @@ MIXED: dict[str, dict[str, Any]] = {
 DENSE: tuple[dict[str, Any], ...] = (
     {"pool_dense": "gelu"},
     {"pool_dense": "tanh"},
+    {},
     {"pool_dense": "relu"},
     {},
 )
@@ -166,6 +167,19 @@ OTHERS: dict[str, dict[str, Any]] = {
         "soft_cap": 3.0,
     },
     "filters vectors": {"family": "convolutional", "head": "none"},
+    "filters positions": {"family": "convolutional", "positions": "learned", "token_d": 6},
+    "filters runs": {"family": "convolutional", "ngrams": (2, 4), "ngram_rows": 31},
+    "runs alone": {
+        "family": "convolutional",
+        "encoder_blocks": 0,
+        "ngrams": (2, 3),
+        "ngram_words": 2,
+        "word_breaks": (3, 4, 5, 6, 7, 8, 9),
+        "ngram_rows": 31,
+        "head": "classifier",
+        "classes": 4,
+        "pool": "mean",
+    },
     **{
         f"filters labels {labels}": {
             "family": "convolutional",

@@ -17,6 +17,8 @@ def test_pools_are_what_they_are_called() -> None:
     assert torch.equal(pool(X, COUNTS, "first"), X[:, 0])
     assert torch.equal(pool(X, COUNTS, "last"), torch.stack([X[0, N - 1], X[1, 1]]))
     assert torch.allclose(pool(X, COUNTS, "mean"), torch.stack([X[0].mean(0), X[1, :2].mean(0)]))
+    sums = torch.stack([X[0].sum(0) / N**0.5, X[1, :2].sum(0) / 2**0.5])
+    assert torch.allclose(pool(X, COUNTS, "root"), sums)
     for kind in POOLS:
         assert torch.allclose(pool(X, None, kind), pool(X, torch.tensor([N, N]), kind))
 

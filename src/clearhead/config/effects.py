@@ -54,6 +54,7 @@ BY_TOKENIZER = "the tokenizer decides it.\nSet tokenizer.vocabulary, or omit it.
 DECIDED = {  # in every run
     "model.vocabulary": BY_TOKENIZER,
     "model.source_vocabulary": BY_TOKENIZER,
+    "model.word_breaks": BY_TOKENIZER,
     "model.classes": "the labels of the data decide it." + OMIT,
     "model.labels": "the data decide it.\nSet data.labels, or omit it.",
     "model.texts": "the data decide it.\nSet data.texts, or omit it.",

@@ -16,7 +16,7 @@ from clearhead.errors import ConfigError
 Family = Literal["transformer", "recurrent", "convolutional"]
 Shape = Literal["decoder", "encoder", "encoder-decoder"]
 Head = Literal["language", "classifier", "none"]
-Pool = Literal["first", "mean", "last", "max"]
+Pool = Literal["first", "mean", "root", "last", "max"]
 PoolDense = Literal["none", "tanh", "relu", "gelu"]
 
 # More than any model has: a damaged or hostile config is rejected before it allocates memory.
@@ -53,7 +53,7 @@ class AnyModelConfig(Settings):
         True, description="one embedding table for encoder and decoder, if their sizes agree"
     )
     head: Head = Field("language", description="what the model predicts: tokens, classes, or nothing")
-    tied: bool = Field(True, description="the language head is the embedding table")
+    tied: bool = Field(True, description="the language head is the embedding table, if its width agrees")
     head_bias: bool = Field(False, description="bias of the language head")
     head_scale: float = Field(1.0, gt=0, description="factor before the language head")
     soft_cap: float | None = Field(None, gt=0, description="logits z become cap · tanh(z / cap)")
@@ -90,6 +90,11 @@ class AnyModelConfig(Settings):
     def width_top(self) -> int:
         """Width of the vectors that the head reads."""
         return self.width_encoder if self.shape == "encoder" else self.d
+
+    @property
+    def width_tokens(self) -> int:
+        """Width of the vectors that may be given in the place of ids."""
+        return self.width_top
 
     @property
     def vocabulary_encoder(self) -> int:

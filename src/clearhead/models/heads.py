@@ -22,7 +22,8 @@ class LanguageHead(nn.Module):
     def __init__(self, config: AnyModelConfig, table: nn.Embedding) -> None:
         super().__init__()
         self.scale, self.soft_cap = config.head_scale, config.soft_cap
-        self.table = table if config.tied else nn.Linear(config.width_top, config.vocabulary, bias=False)
+        is_tied = config.tied and table.embedding_dim == config.width_top
+        self.table = table if is_tied else nn.Linear(config.width_top, config.vocabulary, bias=False)
         self.bias = nn.Parameter(torch.zeros(config.vocabulary)) if config.head_bias else None
         self.product: Product = F.linear  # another one if only some rows of the table are trained
 
@@ -43,6 +44,12 @@ def pool_mean(X: Tensor, real: Tensor) -> Tensor:
     return (X * weight).sum(1) / weight.sum(1)
 
 
+def pool_root(X: Tensor, real: Tensor) -> Tensor:
+    """The sum of the real tokens' vectors over the root of their number, so that long texts say more: (b, d)."""
+    weight = real.to(X.dtype)[..., None]
+    return (X * weight).sum(1) / weight.sum(1).sqrt()
+
+
 def pool_last(X: Tensor, real: Tensor) -> Tensor:
     """The last real token's vector: (b, d)."""
     return X[torch.arange(len(X), device=X.device), real.sum(1) - 1]
@@ -53,7 +60,7 @@ def pool_max(X: Tensor, real: Tensor) -> Tensor:
     return X.masked_fill(~real[..., None], -torch.inf).amax(1)
 
 
-POOLS = {"first": pool_first, "mean": pool_mean, "last": pool_last, "max": pool_max}
+POOLS = {"first": pool_first, "mean": pool_mean, "root": pool_root, "last": pool_last, "max": pool_max}
 POOL_DENSE = {"none": None, "tanh": torch.tanh, "relu": F.relu, "gelu": F.gelu}
 
 

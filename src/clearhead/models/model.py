@@ -99,7 +99,7 @@ class Model(nn.Module):
     def check(self, inputs: Inputs) -> None:
         """Rejects inputs that the model cannot read."""
         self.check_fields(inputs)
-        check_tokens(inputs.tokens, self.config.vocabulary, self.config.width_top)
+        check_tokens(inputs.tokens, self.config.vocabulary, self.config.width_tokens)
         check_counts(inputs.counts, inputs.tokens)
         check_length(inputs.tokens.shape[1], self.config)
 

@@ -17,10 +17,13 @@ OWNER = "sentence_transformers."
 POOLS: dict[str, Pool] = {
     "pooling_mode_cls_token": "first",
     "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "root",
     "pooling_mode_lasttoken": "last",
     "pooling_mode_max_tokens": "max",
 }
-MODES: dict[str, Pool] = {"cls": "first", "mean": "mean", "lasttoken": "last", "max": "max"}  # in newer files
+MODES: dict[str, Pool] = {  # in newer files
+    "cls": "first", "mean": "mean", "mean_sqrt_len_tokens": "root", "lasttoken": "last", "max": "max",
+}  # fmt: skip
 
 
 def read_pooling(folder: HuggingFaceFolder) -> dict[str, Any]:

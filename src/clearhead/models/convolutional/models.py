@@ -47,7 +47,7 @@ class ConvolutionalEncoder(Model):
 
     def __init__(self, config: ConvolutionalConfig) -> None:
         super().__init__(config)
-        table = make_table(config.vocabulary, config.d)
+        table = make_table(config.vocabulary, config.width_tokens)
         self.encoder = FilterStack(config, table)
         self.head = make_head(config, table)
 

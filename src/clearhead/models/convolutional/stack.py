@@ -5,7 +5,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clearhead.config.convolutional import ConvolutionalConfig
+from clearhead.config.model import ModelConfig
 from clearhead.layers.convolution import Convolution, latest
+from clearhead.layers.ngrams import Ngrams
+from clearhead.layers.positions import Learned
 from clearhead.layers.sites import site
 from clearhead.models.stack import Stack
 
@@ -33,12 +36,12 @@ class FilterBlock(nn.Module):
 
     sites = ("filters",)
 
-    def __init__(self, d: int, widths: tuple[int, ...]) -> None:
+    def __init__(self, d_in: int, d: int, widths: tuple[int, ...]) -> None:
         super().__init__()
-        self.filters = Convolution(d, d, widths)
+        self.filters = Convolution(d_in, d, widths)
 
     def forward(self, X: Tensor, counts: Tensor | None = None) -> Tensor:
-        """(b, n, d) -> (b, n, d)."""
+        """(b, n, d_in) -> (b, n, d)."""
         return site(self, "filters", F.relu(self.filters(X, counts)))
 
 
@@ -74,15 +77,49 @@ class CausalStack(Stack):
 
 
 class FilterStack(Stack):
-    """Embeddings, and blocks of filters."""
+    """Embeddings, with positions and runs of tokens if wanted, and blocks of filters."""
 
     def __init__(self, config: ConvolutionalConfig, tokens: nn.Embedding) -> None:
         super().__init__(config, "encoder", tokens)
-        self.blocks = nn.ModuleList(FilterBlock(config.d, config.filter_widths) for _ in config.dilations)
+        d_in = tokens.embedding_dim
+        self.positions = (
+            Learned(ModelConfig(positions="learned", context=config.context), d_in, causal=False)
+            if config.positions == "learned"
+            else None
+        )
+        c, has_runs = config, bool(config.ngrams or config.ngram_words)
+        self.ngrams = (
+            Ngrams(c.ngrams, c.ngram_rows, d_in, c.token_dropout, c.ngram_words, c.word_breaks)
+            if has_runs
+            else None
+        )
+        widths = [d_in, *(config.d for _ in config.dilations)]
+        self.blocks = nn.ModuleList(FilterBlock(d, config.d, config.filter_widths) for d in widths[:-1])
         self.norm = nn.Identity()
+        self.sites = (
+            "embeddings.tokens",
+            *(["embeddings.ngrams"] if self.ngrams is not None else []),
+            *(["embeddings.positions"] if self.positions is not None else []),
+            "embeddings.out",
+        )
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """x_i = E t_i + P p_i, and the vectors of the runs that end there; vectors given for ids have no runs."""
+        X = self.look_up(tokens)
+        if self.ngrams is not None and not tokens.is_floating_point():
+            X = X + site(self, "embeddings.ngrams", self.ngrams(tokens).to(X.dtype))
+        if self.positions is not None:
+            at = torch.arange(X.shape[1], device=X.device)[None]
+            X = X + site(self, "embeddings.positions", self.positions.embed(at).to(X.dtype))
+        return site(self, "embeddings.out", self.dropout(X))
+
+    @property
+    def parts_before(self) -> list[nn.Module]:
+        """The parts with weights that come before the first block."""
+        return [part for part in (self.tokens, self.ngrams, self.positions) if part is not None]
 
     def forward(self, X: Tensor, counts: Tensor | None = None) -> Tensor:
-        """(b, n, d) -> (b, n, d)."""
+        """(b, n, token_d) -> (b, n, d)."""
         for block in self.blocks:
             X = self.dropout(block(X, counts))
         return X

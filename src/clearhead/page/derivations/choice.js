@@ -49,6 +49,7 @@ async function headInput(X, i, isNormed) {
 const POOLS = {
 	first: (rows) => rows[0], last: (rows) => rows.at(-1),
 	mean: (rows) => rows[0].map((_, c) => total(rows.map((x) => x[c])) / rows.length),
+	root: (rows) => rows[0].map((_, c) => total(rows.map((x) => x[c])) / Math.sqrt(rows.length)),
 	max: (rows) => rows[0].map((_, c) => Math.max(...rows.map((x) => x[c]))),
 };
 export const pooledOf = (rows) => POOLS[app.model.config.pool](rows);

@@ -74,11 +74,12 @@ function labelsPanel({ data }) {
 
 const POOLS = {
 	first: "the vector of the first token", mean: "the mean of all token vectors", last: "the vector of the last token",
+	root: "the sum of all token vectors over the root of their number",
 	max: "the largest value of each dimension, whichever token has it",
 };
 function poolPanel(pooled) {
 	const { pool, pool_dense: dense } = app.model.config, list = tokens(topStack());
-	const isUsed = (i) => pool === "mean" || pool === "max" || i === (pool === "first" ? 0 : list.length - 1);
+	const isUsed = (i) => ["mean", "root", "max"].includes(pool) || i === (pool === "first" ? 0 : list.length - 1);
 	const chosen = state().cell.startsWith("pooled:") ? Number(state().cell.slice(7)) : -1;
 	return panel({
 		title: "One vector for the whole text", key: "pooling", python: () => pythonSite("head.pooled"),

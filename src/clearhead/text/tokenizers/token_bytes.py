@@ -26,6 +26,17 @@ def is_utf8(raw: bytes) -> bool:
     return True
 
 
+def word_breaks(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """The tokens between words: what spells neither letters nor digits; parts of characters are letters."""
+    ids = range(tokenizer.size)
+    return tuple(i for i in ids if tokenizer.is_special(i) or is_between_words(token_bytes(tokenizer, i)))
+
+
+def is_between_words(raw: bytes) -> bool:
+    """Whether bytes are complete characters without a letter, a digit or an underscore among them."""
+    return is_utf8(raw) and not any(letter.isalnum() or letter == "_" for letter in raw.decode())
+
+
 def is_part_of_character(tokenizer: Tokenizer, id: int) -> bool:
     """Whether a token spells no complete character, as a byte of one that the tokenizer has not learned."""
     return not tokenizer.is_special(id) and not is_utf8(token_bytes(tokenizer, id))

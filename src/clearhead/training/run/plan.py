@@ -19,6 +19,7 @@ from clearhead.config.training import Precision, TrainingConfig
 from clearhead.data.prepare import Prepared
 from clearhead.machine.load import is_busy, usable_cores
 from clearhead.models.model import Model
+from clearhead.text.tokenizers.token_bytes import word_breaks
 from clearhead.training.distributed.ranks import broadcast_from_first, is_first, ranks
 from clearhead.training.run import requirements
 from clearhead.training.run.allocations import release_memory
@@ -75,6 +76,8 @@ def model_config(run: RunConfig, data: Prepared) -> AnyModelConfig:
     changes: dict[str, object] = {"vocabulary": target}
     if run.kind == "pair" and source != target:
         changes["source_vocabulary"] = source
+    if getattr(run.model, "ngram_words", 0):
+        changes["word_breaks"] = word_breaks(data.tokenizers.target)
     if run.kind == "labelled":
         changes |= {"head": "classifier", "classes": len(data.labels)}
         changes |= {"labels": run.data.labels, "texts": run.data.texts}
