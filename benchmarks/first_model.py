@@ -7,6 +7,8 @@ its default C = 1 and with C = 10; its standard error is that of a share of the 
 after 3 minutes on a CPU for the plays (nanoGPT's README), 76.1 % for the reviews (Kim's CNN from random vectors), a
 correlation of 0.84 for the promoters (CNNProm), and 41.02 BLEU for the captions, tokenised and lower-cased, after a
 training to its end (Revisit-MMT). The minutes include the trials; the processor's seconds are of trials and training.
+With --add each measurement joins those of the same day's results file as soon as it is made, and takes the place of one
+of the same set, split, minutes and trials, so that sets can be measured one by one.
 """
 
 import json
@@ -18,7 +20,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness import SHARED_DATA, arguments, report, train_and_evaluate, write_plays
+from harness import (
+    SHARED_DATA,
+    arguments,
+    environment_of,
+    report,
+    results_file,
+    train_and_evaluate,
+    write_plays,
+)
 from labelled_sets import SETS
 
 from clearhead.examples import Labelled
@@ -44,6 +54,7 @@ def captions(folder: Path) -> Words:
 
 
 DATA: dict[str, Callable[[Path], Words]] = {"plays": plays, "captions": captions}
+PACKAGES = ("torch", "scikit-learn")
 HELD_OUT, FIRST_SEED = 0.1, 90_000  # of labelled texts for the test, by seeds that no trial uses
 
 
@@ -87,7 +98,7 @@ def measure(name: str, minutes: float, split: int = 1, trials: int | None = None
             error = max(math.sqrt(share * (1 - share) / len(test)) for share in shares.values())
             others = {"tfidf": shares, "standard_error": error, "examples": len(train) + len(test)}
             task, files = "classify", [f"{folder}/train.jsonl"]
-            stated = {"data.test": f"{folder}/test.jsonl", "data.validation": "0.1"}
+            stated = {"data.test": f"{folder}/test.jsonl", "data.validation": "0.05"}
         else:
             task, files, stated = DATA[name](Path(folder))
         started, busy = time.perf_counter(), time.process_time()
@@ -99,7 +110,8 @@ def measure(name: str, minutes: float, split: int = 1, trials: int | None = None
         quality["correlation"] = correlation(quality["confusion"])
     best = run.history.best
     return result | took | others | {
-        "split": split, "epochs": run.plan.epochs, "best_step": best.step if best else None, "chosen": reasons,
+        "split": split, "minutes": minutes, "trials_given": trials, "commit": environment_of(())["commit"],
+        "epochs": run.plan.epochs, "best_step": best.step if best else None, "chosen": reasons,
         "trials": tried.to_json() if tried else None,
     }  # fmt: skip
 
@@ -110,11 +122,25 @@ def correlation(confusion: list[list[int]]) -> float:
     return (a * d - b * c) / math.sqrt(max(1, (a + b) * (c + d) * (a + c) * (b + d)))
 
 
+def add(name: str, result: dict[str, Any]) -> None:
+    """Adds a result to the file of today."""
+    path = results_file("first_model")
+    known = json.loads(path.read_text(encoding="utf-8"))["results"] if path.exists() else {}
+    same = ("split", "minutes", "trials_given")
+    others = [old for old in known.get(name, []) if any(old.get(key) != result[key] for key in same)]
+    kept = sorted([*others, result], key=lambda one: [str(one.get(key)) for key in same])
+    found = {"question": "first_model"} | environment_of(PACKAGES) | {"results": known | {name: kept}}
+    path.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--splits", type=int, default=3, help="of what has no test of its own")
     parser.add_argument("--first-split", type=int, default=1, help="its number, to measure with others")
+    parser.add_argument(
+        "--add", action="store_true", help="to the results file of today, each as soon as it is made"
+    )
     parser.add_argument("--trials", type=int, help="as of the command; 0: the rules alone")
     parser.add_argument("--only", choices=[*DATA, *SETS], nargs="+", default=[*DATA, *SETS])
     options = parser.parse_args()
@@ -123,7 +149,11 @@ def main() -> None:
     results: dict[str, list[dict[str, Any]]] = {}
     for name in options.only:
         splits = range(options.first_split, options.first_split + (options.splits if name in SETS else 1))
-        results[name] = [measure(name, options.minutes, split, options.trials) for split in splits]
+        results[name] = []
+        for split in splits:
+            results[name].append(measure(name, options.minutes, split, options.trials))
+            if options.add:
+                add(name, results[name][-1])
         first, qualities = results[name][0], [result["quality"] for result in results[name]]
         numbers = [key for key, value in qualities[0].items() if isinstance(value, float)]
         means = {key: round(statistics.mean(quality[key] for quality in qualities), 4) for key in numbers}
@@ -137,7 +167,7 @@ def main() -> None:
             flush=True,
         )
     found = {"minutes": options.minutes, "trials": options.trials, "results": results}
-    report("first_model", found, options.save, packages=("torch", "scikit-learn"))
+    report("first_model", found, options.save and not options.add, packages=PACKAGES)
 
 
 if __name__ == "__main__":

@@ -96,10 +96,15 @@ def report(question: str, result: dict[str, Any], save: bool, packages: tuple[st
     result = {"question": question} | environment_of(packages) | result
     if save:
         RESULTS.mkdir(exist_ok=True)
-        path = RESULTS / f"{question}_{result['machine']}_{result['date']}.json"
+        path = results_file(question)
         path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
         print(f"saved to {path}", file=sys.stderr)
     print(json.dumps(result))
+
+
+def results_file(question: str) -> Path:
+    """Where the results of today are kept."""
+    return RESULTS / f"{question}_{machine()}_{date.today().isoformat()}.json"
 
 
 def environment_of(packages: tuple[str, ...]) -> dict[str, Any]:

@@ -21,53 +21,47 @@ LONG_CONTEXT, TEXTS_AT_ONCE = (
     4096,
     8,
 )  # of filters, which have no attention that grows with the square of a text
+LETTERS_AT_ONCE, FEWEST_BATCHES = 8192, 40  # of a batch of letters, at most; batches of an epoch, at least
+FEWEST_STEPS = 300  # in which runs of letters are learned
+FEWEST_ROWS, MOST_ROWS, LETTERS_A_ROW = 1 << 13, 1 << 17, 8  # of the table of runs
 
 WORDS: dict[str, Any] = {"kind": "word", "vocabulary": MOST_TOKENS, "lowercase": True}
-PIECES: dict[str, Any] = {"kind": "bpe", "vocabulary": 8192, "lowercase": True}
+LETTERS: dict[str, Any] = {"kind": "character", "vocabulary": 512, "lowercase": True}
 FILTERS: dict[str, Any] = {"family": "convolutional", "dropout": 0.5, "token_dropout": 0.1}
 MEAN: dict[str, Any] = FILTERS | {"widths": [1, 2], "pool": "mean", "token_dropout": 0.2}
+RUNS: dict[str, Any] = {
+    "family": "convolutional", "encoder_blocks": 0, "pool": "root", "ngrams": [3, 4, 5], "ngram_words": 2,
+    "token_dropout": 0.5,
+}  # fmt: skip
 QUICK = {"learning_rate": 0.01}  # vectors of words move far in few steps, and nothing deep is above them
+# A run that was seen once would be memorised; what is not confirmed again is forgotten.
+FORGETTING = QUICK | {"weight_decay": 1.0, "epochs": 6.0}
 
-# The quickest first: if there is no time for all, the last are not tried.
+# The most useful first: if there is no time for all, the last are not tried.
 TEXT: dict[str, Table] = {
+    "runs of letters and words": {"tokenizer": LETTERS, "model": RUNS, "training": FORGETTING},
+    "filters over words": {
+        "tokenizer": WORDS, "model": FILTERS | {"d": 128, "widths": [2, 3, 4]}, "training": QUICK,
+    },
     "mean over words": {
         "tokenizer": WORDS,
         "model": MEAN | {"d": 128, "dropout": 0.3},
         "training": QUICK,
     },
-    "filters over words": {
-        "tokenizer": WORDS, "model": FILTERS | {"d": 128, "widths": [2, 3, 4]}, "training": QUICK,
-    },
-    "mean over words, in small steps": {"tokenizer": WORDS, "model": MEAN | {"d": 96}},
-    "filters over pieces": {
-        "tokenizer": PIECES, "model": FILTERS | {"d": 128, "widths": [2, 3, 4]}, "training": QUICK,
-    },
-    "filters, then attention": {
-        "tokenizer": WORDS,
-        "model": {
-            "d": 64, "h": 2, "encoder_blocks": 1, "convolution": 3, "dropout": 0.5, "token_dropout": 0.1,
-            "initial_deviation": 0.02, "norm_epsilon": 1.0, "feedforward": "relu2", "zero_outputs": True,
-        },
-    },
 }  # fmt: skip
 SINGLE_LETTERS: dict[str, Any] = {"kind": "dna"}
-FAST: dict[str, Any] = {"query_key_norm": True, "feedforward": "relu2", "zero_outputs": True}
+STEADY: dict[str, Any] = {"average": "exponential", "average_decay": 0.99, "batch_tokens": 2700}
+MOTIFS: dict[str, Any] = {"family": "convolutional", "d": 128, "token_d": 16, "dropout": 0.2}
 DNA: dict[str, Table] = {
-    "letters under a filter, at learned positions": {
+    "filters at learned positions": {
         "tokenizer": SINGLE_LETTERS,
-        "model": {"d": 64, "h": 2, "encoder_blocks": 1, "convolution": 9, "positions": "learned", "pool": "max",
-                  "dropout": 0.2} | FAST,
-        "training": {"epochs": 16.0},
+        "model": MOTIFS | {"widths": [11], "positions": "learned"},
+        "training": STEADY | {"epochs": 20.0},
     },
-    "letters under a filter": {
+    "wide filters": {
         "tokenizer": SINGLE_LETTERS,
-        "model": {"d": 64, "h": 2, "encoder_blocks": 2, "convolution": 9, "dropout": 0.1} | FAST,
-        "training": {"epochs": 12.0},
-    },
-    "filters over letters": {
-        "tokenizer": SINGLE_LETTERS,
-        "model": {"family": "convolutional", "d": 96, "widths": [7, 15], "dropout": 0.2},
-        "training": {"epochs": 16.0},
+        "model": MOTIFS | {"token_d": 8, "widths": [31], "dropout": 0.1},
+        "training": STEADY | {"epochs": 12.0},
     },
 }  # fmt: skip
 
@@ -98,16 +92,39 @@ def candidates_for(run: RunConfig, sample: DataSample, stated: Mapping[str, str]
 def tables_of(run: RunConfig, table: Table, sample: DataSample) -> dict[str, Any]:
     """The tables of a recipe with those of a candidate: another tokenizer and model, and some of the training."""
     given = run.model_dump(mode="json", exclude_unset=True)
+    training = given.get("training", {})
+    epochs = {"epochs": table.get("training", {}).get("epochs") or training.get("epochs") or 0.0}
+    training = training | epochs | table.get("training", {})
+    model = table["model"]
+    if table["tokenizer"]["kind"] == "character":
+        model, more = fitting_runs(sample)
+        model, training = table["model"] | model, training | more
+    else:
+        context, more = context_of(run, table, sample)
+        model, training = {"context": context} | table["model"], training | more
+    return given | {"tokenizer": dict(table["tokenizer"]), "model": model, "training": training}
+
+
+def fitting_runs(sample: DataSample) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Sizes of a model of runs of letters for some data, and of its batches."""
+    characters, classes = sample.characters, len(sample.labels)
+    rows = 1 << max(1, characters // LETTERS_A_ROW).bit_length()
+    batch = max(1024, min(LETTERS_AT_ONCE, characters // FEWEST_BATCHES))
+    model = {
+        "d": min(64, 4 * -(-classes // 2)),  # room for a direction per class, or nearly
+        "ngram_rows": max(FEWEST_ROWS, min(MOST_ROWS, rows)),
+        "context": min(LONG_CONTEXT, sample.quantile(0.99) + 2),
+    }
+    epochs = max(FORGETTING["epochs"], FEWEST_STEPS * batch / max(1, characters))
+    return model, {"batch_tokens": batch, "epochs": float(min(60, round(epochs)))}
+
+
+def context_of(run: RunConfig, table: Table, sample: DataSample) -> tuple[int, dict[str, Any]]:
+    """How many tokens a candidate reads, and batches for them if they are many."""
     # The rules measured the context in their own tokens; where those are groups of letters, single ones need more room.
     context = (run.model.context or MOST_CONTEXT) * (run.tokenizer.k if run.tokenizer.kind == "dna" else 1)
-    training, own = given.get("training", {}), table.get("training", {})
-    most, more = MOST_CONTEXT, {"epochs": max(own.get("epochs", 0.0), training.get("epochs") or 0.0)}
-    if context >= MOST_CONTEXT and table["model"].get("family") == "convolutional":
-        letters = 1 if sample.is_dna else LETTERS_A_WORD
-        most = context = min(LONG_CONTEXT, max(MOST_CONTEXT, sample.quantile(0.99) // letters))
-        more["batch_tokens"] = max(run.training.batch_tokens, TEXTS_AT_ONCE * context)
-    return given | {
-        "tokenizer": dict(table["tokenizer"]),
-        "model": {"context": min(most, context)} | table["model"],
-        "training": training | own | more,
-    }
+    if context < MOST_CONTEXT or table["model"].get("family") != "convolutional":
+        return min(MOST_CONTEXT, context), {}
+    letters = 1 if sample.is_dna else LETTERS_A_WORD
+    context = min(LONG_CONTEXT, max(MOST_CONTEXT, sample.quantile(0.99) // letters))
+    return context, {"batch_tokens": max(run.training.batch_tokens, TEXTS_AT_ONCE * context)}

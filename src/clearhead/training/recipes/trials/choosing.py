@@ -58,28 +58,28 @@ class Trials:
 
     @property
     def winner(self) -> Entry | None:
-        """The best of the trials that were complete, if it beats the rule by its error; else the rule."""
+        """The best of the trials that were complete; the rule if none was, or if it is as good on the same texts."""
         first, rule = self.entries[0] if self.entries else None, self.rule
-        if first is None or rule is None or not (first.is_complete and rule.is_complete):
+        if first is None or not first.is_complete:
             return rule
-        lead, error = first.lead_over(rule)
-        return first if lead > error else rule
+        if rule is None or not rule.is_complete:
+            return first
+        return first if first.lead_over(rule)[0] > 0 else rule
 
     @property
     def reason(self) -> str:
         """Why the winner won, and whether it is above the floor."""
         first, rule = self.winner, self.rule
-        complete = [entry for entry in self.entries if entry.is_complete and entry is not rule]
-        if first is None or rule is None or not rule.is_complete or not complete:
-            return f"{RULE} is taken: there was no time to complete it and another candidate" + self.remarks
-        best = complete[0]
-        lead, error = best.lead_over(rule)
-        margin = f"{100 * lead:+.1f} ± {100 * error:.1f} against {RULE}"
+        if first is None or not first.is_complete:
+            return f"{RULE} is taken: there was no time to complete any candidate" + self.remarks
         share = f"{100 * first.accuracy:.1f} % of held-out training texts right"
-        if first is rule:
-            text = f"{RULE} is taken with {share}: {best.candidate.name} is not clearly better, {margin}"
-        else:
-            text = f"{first.candidate.name} won with {share}, {margin}"
+        others = [entry for entry in self.entries if entry.is_complete and entry is not first]
+        text = f"{RULE} is taken" if first is rule else f"{first.candidate.name} won"
+        text += f" with {share}"
+        if others:
+            other = others[0] if first is rule or rule not in others else rule
+            lead, error = first.lead_over(other)
+            text += f", {100 * lead:+.1f} ± {100 * error:.1f} against {other.candidate.name}"
         floor = self.floor_accuracy
         if floor is not None:
             side = "above" if first.accuracy >= floor else "BELOW"

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from clearhead.training.loop.threads import one_core_each
 from clearhead.training.recipes.trials.folds import Fold
 from clearhead.training.recipes.trials.trial import Judgement
 
@@ -45,8 +46,9 @@ def judge_floor(fold: Fold, is_dna: bool, deadline: float = math.inf) -> Judgeme
     numbers = {label: number for number, label in enumerate(fold.labels)}
     X = SparseRows.of([learned[i] for i in kept], seen, rarity)
     Y = torch.tensor([numbers[fold.learned[i].answer] for i in kept])
-    W, b, rounds = fit(X, Y, len(fold.labels), deadline)
-    Z = SparseRows.of(judged, seen, rarity).times(W) + b
+    with one_core_each():  # PyTorch's threads would wait for one another on a busy machine
+        W, b, rounds = fit(X, Y, len(fold.labels), deadline)
+        Z = SparseRows.of(judged, seen, rarity).times(W) + b
     wanted = torch.tensor([numbers[example.answer] for example in fold.judged])
     loss = float(F.cross_entropy(Z, wanted))
     seconds = time.perf_counter() - started
