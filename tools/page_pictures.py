@@ -40,6 +40,16 @@ SELECTED: dict[str, dict[str, Any]] = {
     "embeddings": {"swap": "0,1"},
     "generation": {"step": 3},
 }
+# A text and another one of as many tokens for Two texts, by model.
+TWO_TEXTS = {
+    "spanish": ("La chica lee un libro rojo.", "La chica come un libro rojo."),
+    "python": ("def first(self): return self.first", "def other(self): return self.first"),
+    "reviews": (
+        "The music was great, but the plot was boring.",
+        "The music was great, but the plot was great.",
+    ),
+    "dna": ("TTGACATTATGCTAGGCATCATTGACTATAATCGATTGC", "TTGACATTATGCTAGGCATCATTGACGGGAATCGATTGC"),
+}
 TALLEST, COLUMN, COLUMNS = 2600, 640, 3  # of a picture in a sheet, in pixels
 
 
@@ -52,7 +62,7 @@ def trained(folder: Path, recipe: str, steps: int) -> Path:
 
 
 def pictures(
-    browser: Browser, address: str, screen: str, theme: str, views: list[str]
+    browser: Browser, address: str, name: str, screen: str, theme: str, views: list[str]
 ) -> Iterator[tuple[str, bytes]]:
     """The whole page of every view."""
     width, height, size, ratio = SCREENS[screen]
@@ -65,7 +75,13 @@ def pictures(
     context.add_init_script(f"localStorage.setItem('size', '{size}')")
     visitor = Visitor(context.new_page(), address)
     for view in views:
-        visitor.go(view, **SELECTED.get(view, {}))
+        two = dict(zip(("text", "other"), TWO_TEXTS[name], strict=True)) if view == "contrast" else {}
+        visitor.go(view, **SELECTED.get(view, {}), **two)
+        if visitor.page.locator("[data-panel=patching]").count():
+            visitor.page.wait_for_selector("[data-panel=patching][data-done]")
+        visitor.page.evaluate(
+            "document.documentElement.style.scrollSnapType = 'none'"
+        )  # the picture is taller
         yield view, visitor.page.screenshot(full_page=True)
     print("\n".join(visitor.faults), end="")
     context.close()
@@ -117,7 +133,7 @@ def main() -> None:
                     for theme in given.only_themes.split(","):
                         files = []
                         for view, data in pictures(
-                            browser, address, screen, theme, given.only_views.split(",")
+                            browser, address, name, screen, theme, given.only_views.split(",")
                         ):
                             files.append(given.out / f"{name}-{screen}-{theme}-{view}.png")
                             files[-1].write_bytes(data)

@@ -79,6 +79,61 @@ def goal_on(visitor: Visitor) -> tuple[int, int, int | None]:
     return int(i), int(id), int(against) if against else None
 
 
+@pytest.mark.parametrize("shape", ["decoder", "encoder-decoder"])
+def test_two_texts_are_compared_where_their_predictions_differ(visit: Visit, shape: str) -> None:
+    """A translation from the start; of a text, which ends with what is asked, by a button."""
+    model = MODELS[shape]()
+    with torch.no_grad():
+        P, Q = (model.module(inputs_of(model, text))[0].double().log_softmax(-1) for text in (TEXT, OTHER))
+    differs = int((P.exp() * (P - Q)).sum(-1).argmax())
+    visitor = open_page(visit, model, "contrast", other=OTHER)
+    if shape == "decoder":
+        assert goal_on(visitor)[0] == len(P) - 1 != differs
+        visitor.act(lambda: visitor.page.click('[data-key="where they differ"]'))
+    assert goal_on(visitor)[0] == differs
+    assert visitor.page.locator('[data-key="where they differ"]').count() == 0
+
+
+def test_a_projector_shows_the_map_with_its_numbers(visit: Visit) -> None:
+    visitor = visit(MODELS["encoder-decoder"](), alone=True, viewport={"width": 1280, "height": 720})
+    visitor.page.add_init_script("localStorage.setItem('size', '1.5')")
+    visitor.go("contrast", text=TEXT, target=TARGET, other=OTHER)
+    visitor.page.wait_for_selector("[data-panel=patching][data-done=true]")
+    boxes = [one.bounding_box() for one in visitor.page.locator("[data-panel=patching] .room canvas").all()]
+    assert [box is not None and box["height"] > 170 for box in boxes] == [True, True]
+    panel = visitor.page.locator("[data-panel=patching]").bounding_box()
+    assert panel is not None
+    assert panel["height"] < 720 - visitor.page.evaluate("document.getElementById('frame').offsetHeight")
+
+
+def test_bars_of_both_signs_start_at_one_zero(visit: Visit) -> None:
+    visitor = open_page(visit, MODELS["decoder"](), "attribution", q=3)
+    ends = visitor.page.locator("[data-panel=parts] .track").evaluate_all(
+        "all => all.map(one => one.classList.contains('k') ? one.firstChild.getBoundingClientRect().right"
+        " : one.firstChild.getBoundingClientRect().left)"
+    )
+    values = visitor.page.locator("[data-panel=parts] tbody tr:not(.on) .n").evaluate_all(
+        "all => all.map(one => Number(one.dataset.value))"
+    )
+    assert len(ends) == len(values)  # the sum has no bar: it is on another scale
+    assert min(values) < 0 < max(values)
+    assert max(ends) - min(ends) < 1
+    assert [abs(value) for value in values] == sorted((abs(value) for value in values), reverse=True)
+    assert visitor.page.evaluate(
+        "async () => [-0.001, -0.006].map((await import('/page/parts/matrix.js')).short)"
+    ) == ["0.00", "−0.01"]
+
+
+def test_many_tokens_are_a_coloured_text(visit: Visit) -> None:
+    visitor = visit(MODELS["decoder"]())
+    visitor.go("attribution", text=" ".join([TEXT] * 4), q=25)
+    words = visitor.page.locator("[data-panel=tokens] .sentence .word")
+    assert words.count() == 26  # none after the one that is asked about
+    visitor.act(words.nth(20).locator(".n").click)
+    captured, again = derived(visitor)
+    assert again == pytest.approx(captured, abs=1e-4)
+
+
 def test_the_map_can_be_cancelled_and_continued(visit: Visit) -> None:
     visitor = visit(MODELS["decoder"](), alone=True)
 

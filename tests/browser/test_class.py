@@ -191,6 +191,10 @@ def test_large_type_shows_a_panel_a_screen(visit: Visit, shape: str, subtests: p
 WIDTHS = """() => [document.documentElement.scrollWidth, Math.min(
   ...[...document.querySelectorAll('.panel > header > div:first-child')].map((one) => one.clientWidth))]"""
 
+CLIPPED = (
+    "() => [...document.querySelectorAll('.texts textarea')].some((one) => one.scrollWidth > one.clientWidth)"
+)
+
 
 def test_every_view_fits_every_screen(visit: Visit) -> None:
     """A small screen, a tablet, and a zoom of 200 %, in normal and large type: nothing is wider than the window."""
@@ -203,6 +207,7 @@ def test_every_view_fits_every_screen(visit: Visit) -> None:
                 visitor.page.set_viewport_size({"width": width, "height": height})
                 wide, narrowest = visitor.page.evaluate(WIDTHS)
                 assert wide <= width, f"{view}, {width}"
+                assert turn or not visitor.page.evaluate(CLIPPED), f"{view}, {width}: a text is clipped"
                 assert narrowest > 150, f"{view}, {width}: a title has no room"
         if not turn:
             visitor.page.set_viewport_size({"width": 1280, "height": 720})

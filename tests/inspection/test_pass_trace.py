@@ -63,6 +63,24 @@ def test_muted_heads_and_removed_parts_hold_inside_the_blocks_too() -> None:
     assert all(found.sizes[name][0] == tuple(X.shape[1:]) for name, X in whole.items())
 
 
+def test_the_block_that_is_asked_for_first_does_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, edits = translator("word").module, (zero("decoder.0.cross.1"),)
+    ids = ids_of(model)
+    with torch.no_grad(), capture(model, edits=edits) as whole:
+        forward(model, ids)
+    found = PassTrace(model, ids, edits)
+    found.record(first="decoder.0")
+    monkeypatch.setattr(PassTrace, "run_block", None)
+    names = [name for name in whole if name.startswith("decoder.0.")]
+    assert "decoder.0.cross.weights" in names
+    assert all(torch.equal(found[name], whole[name]) for name in names)
+    with pytest.raises(TypeError):
+        found["decoder.1.self.weights"]  # any other does
+    small = PassTrace(model, ids, limit=found.bytes.least)
+    small.record(first="decoder.0")
+    assert small.kept_bytes <= small.room
+
+
 class Meter(TorchDispatchMode):
     """Counts the bytes of all tensors that are alive, and their peak."""
 

@@ -67,18 +67,23 @@ class PassTrace(Mapping[str, Tensor]):
         return self.is_in_rows and is_large(self.module, name, self.sizes[name][0])
 
     @torch.no_grad()
-    def record(self) -> Tensor:
+    def record(self, first: str | None = None) -> Tensor:
         """Runs the model by the plain path, and records all that is outside its blocks; the result of the pass.
 
-        In rows the result are the vectors that a language head reads.
+        In rows the result are the vectors that a language head reads. `first` names a block that is asked for first,
+        such as decoder.0: it is recorded too, if there is room for it.
         """
         outside = [name for name in self.sizes if block_to_rerun(self.module, name) is None]
+        has_room = not self.is_in_rows and self.bytes.blocks.get(first or "", self.room + 1) <= self.room
+        inside = self.sites_in(first) if first and has_room else []
         # A capture that wants the weights makes attention compute them, as it will for a block.
         with capture(
-            self.module, *outside, edits=(*self.edits, *self.plainly()), rows=self.bytes.rows
+            self.module, *outside, *inside, edits=(*self.edits, *self.plainly()), rows=self.bytes.rows
         ) as trace:
             result = self.run(self.module)
-        self.recorded = dict(trace)
+        self.recorded = {name: X for name, X in trace.items() if name not in inside}
+        if first and inside:
+            self.keep(first, {name: trace[name] for name in inside})
         self.vectors = result if "logits" in self.sizes and self.is_apart("logits") else None
         return result
 
@@ -86,10 +91,10 @@ class PassTrace(Mapping[str, Tensor]):
         """Edits that change nothing, for which attention computes its weights."""
         return [edit(name, lambda A: A) for name in self.sizes if name.endswith(".weights")]
 
-    def run(self, module: Model) -> Tensor:
-        """The result of a pass over the same ids: logits, or what a language head reads if they are too many."""
-        is_apart = "logits" in self.sizes and self.is_apart("logits")
-        return module.vectors(inputs_of(module, self.ids)) if is_apart else forward(module, self.ids)
+    def run(self, module: Model, ids: Ids | None = None) -> Tensor:
+        """The result of a pass, of its own ids by default: logits, or what a language head reads if they are many."""
+        is_apart, ids = "logits" in self.sizes and self.is_apart("logits"), ids or self.ids
+        return module.vectors(inputs_of(module, ids)) if is_apart else forward(module, ids)
 
     def logits_of(self, module: Model, result: Tensor, rows: slice) -> Tensor:
         """The logits (1, n, vocabulary) of some tokens from what `run` returned."""
@@ -167,8 +172,7 @@ class PassTrace(Mapping[str, Tensor]):
         name, number = block.split(".")
         i = int(number)
         X = self.recorded[f"{name}.{i - 1}.{part.sites[-1]}" if i else f"{name}.embeddings.out"]
-        inside = [site for site in self.sizes if block_to_rerun(self.module, site) == block]
-        sites = [site for site in inside if not self.is_apart(site)]
+        sites = [site for site in self.sites_in(block) if not self.is_apart(site)]
         edits = (*self.edits, *(self.plainly() if self.is_in_rows else ()))
         with capture(self.module, *sites, edits=edits, rows=self.bytes.rows) as trace:
             source = None
@@ -177,6 +181,10 @@ class PassTrace(Mapping[str, Tensor]):
                 source = (K, V, self.view(stack, "cross", X.shape[1]))
             part(X, self.view(stack, "self", X.shape[1]), memory=source)
         return dict(trace)
+
+    def sites_in(self, block: str) -> list[str]:
+        """The sites inside a block that can run again."""
+        return [site for site in self.sizes if block_to_rerun(self.module, site) == block]
 
     def block(self, name: str) -> tuple[TransformerStack, Block]:
         """A stack, and one of its blocks by a name such as decoder.2."""

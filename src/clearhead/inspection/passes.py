@@ -168,12 +168,13 @@ class Inspector:
         off: Sequence[str] = (),
         muted: Sequence[str] = (),
         reserve: Callable[[int], None] = lambda count: None,
+        first: str | None = None,
     ) -> Pass:
         """Runs the model twice, captured and fast, on a text; a translator without a target uses its own.
 
         `appended` are ids after the text, `removed` places of its tokens, `off` what the model is
         run without (see `variants`), `muted` heads such as decoder.0.self.1. `reserve` gets the bytes that the
-        pass may take, before it runs.
+        pass may take, before it runs. `first` is the block that will be asked for first.
         """
         module = self.variant(tuple(sorted(set(off))))
         edits = tuple(zero(head) for head in dict.fromkeys(muted))
@@ -187,7 +188,7 @@ class Inspector:
             start = time.perf_counter()
             fast = trace.run(module)
             between = time.perf_counter()
-        captured = trace.record()
+        captured = trace.record(first)
         end = time.perf_counter()
         seconds = {"fast": between - start, "captured": end - between}
         difference, largest = compare(trace, captured, fast)

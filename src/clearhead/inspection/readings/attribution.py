@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+import torch
+from torch import Tensor
+
 from clearhead.config.model import ModelConfig
 from clearhead.errors import InputError, suggest
 from clearhead.inspection.attribution.direct import direct_logit_attribution
@@ -12,6 +15,7 @@ from clearhead.inspection.capture import intervene
 from clearhead.inspection.heads.importance import head_names
 from clearhead.inspection.pass_bytes import Ids, inputs_of
 from clearhead.inspection.passes import Pass
+from clearhead.inspection.readings.change import divergence, moved_tokens
 from clearhead.inspection.readings.predictions import check_position
 from clearhead.inspection.tokens import TextToken
 
@@ -74,6 +78,7 @@ class Contrast:
     tokens: dict[str, list[TextToken]]  # of the other text
     clean: float
     corrupted: float
+    differs: int  # the position whose predictions differ most
     sublayers: list[str]
     heads: list[str]
 
@@ -197,14 +202,32 @@ def contrast_of(captured: Pass, text: str, position: int, id: int | None, agains
     """Another text beside the one of a pass: by default the two answers are those that each finds likeliest."""
     tokens = other_ids(captured, text)
     ids = {stack: [token.id for token in some] for stack, some in tokens.items()}
-    now, other = captured.trace.row(position), captured.rerun(position=position, ids=ids)
+    check_position(captured, captured.top, position)
+    position %= len(captured.ids[captured.top])
+    now, (other, differs) = captured.trace.row(position), other_row(captured, ids, position)
     if id is None and against is None:
         against = int(other.argmax())
     answer = answer_of(captured, position, id, against)
     ends = [float(z[answer.id] - (0 if answer.against is None else z[answer.against])) for z in (now, other)]
     config = captured.module.config
     assert isinstance(config, ModelConfig)
-    return Contrast(answer, tokens, ends[0], ends[1], patch_places(captured.module), head_names(config))
+    return Contrast(
+        answer, tokens, ends[0], ends[1], differs, patch_places(captured.module), head_names(config)
+    )
+
+
+@torch.no_grad()
+def other_row(captured: Pass, ids: Ids, position: int) -> tuple[Tensor, int]:
+    """The logits after a position, or of classes, for other ids; and the position whose predictions differ most."""
+    with intervene(captured.module, *captured.muted):
+        result = captured.trace.run(captured.module, ids)
+    if result.ndim == 2:  # classes
+        return result[0], 0
+    gaps, found = list[float](), result
+    for i, other, now in moved_tokens(captured, captured.module, result):
+        gaps.append(divergence(now, other))
+        found = other if i == position else found
+    return found, gaps.index(max(gaps))
 
 
 def patch_row(captured: Pass, text: str, answer: Answer, place: str) -> PatchRow:

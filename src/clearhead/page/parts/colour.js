@@ -56,10 +56,13 @@ export function scaleFor(values, kind, isHidden) {
 export const scaleOfWeights = (values, keys) => (
 	keys > 32 ? scaleFor(values, "weights") : { kind: "weights", largest: 1 }
 );
-export function colourer({ kind, largest }) {
-	const table = colours(kind), share = kind === "weights" ? (x) => x / largest : (x) => (x / largest + 1) / 2;
+const chooser = ({ kind, largest }, table) => {
+	const share = kind === "weights" ? (x) => x / largest : (x) => (x / largest + 1) / 2;
 	return (x) => table[Math.max(0, Math.min(255, Math.round(share(x) * 255))) || 0];
-}
+};
+export const colourer = (scale) => chooser(scale, colours(scale.kind));
+// The same as one pixel of a canvas, for matrices of many numbers.
+export const painter = (scale) => chooser(scale, Uint32Array.from(colours(scale.kind), ([r, g, b]) => (255 << 24) | (b << 16) | (g << 8) | r));
 export const css = (c) => `rgb(${c[0]} ${c[1]} ${c[2]})`;
 
 // Black or white, whichever is more legible (relative luminance of WCAG).

@@ -82,7 +82,7 @@ export const stackPicker = (stack) => (app.model.stacks.length > 1 ? picker(
 	(name) => select({ stack: name, q: "", site: "" }),
 ) : null);
 // One token of a stack.
-export const placeChooser = (stack, i, ...first) => bar(
+export const placeChooser = (stack, i, first = null, last = proof()) => bar(
 	"Selection", first,
 	h(
 		"div", { class: "chips", role: "group", "aria-label": `tokens of the ${stack}` },
@@ -90,7 +90,7 @@ export const placeChooser = (stack, i, ...first) => bar(
 			token, { key: `token ${stack} ${q}`, "aria-pressed": String(q === i), onclick: () => select({ q }) },
 		)),
 	),
-	proof(),
+	last,
 );
 
 // The promise of the page, with its number.

@@ -142,10 +142,13 @@ export const track = (share, kind = "") => h(
 	"span", { class: `track ${kind}` }, h("i", { style: { width: `${Math.max(0, Math.min(1, share)) * 100}%` } }),
 );
 
-// Bars for numbers of both signs, the longest for the largest of them.
+// Bars for numbers of both signs from a common zero, which is the left end where none is negative.
 export const signedTracks = (values) => {
-	const most = Math.max(...values.map(Math.abs), 1e-9);
-	return (x) => track(Math.abs(x) / most, x < 0 ? "k" : "q");
+	const low = Math.min(0, ...values), range = Math.max(0, ...values) - low || 1, share = (x) => `${(x / range) * 100}%`;
+	return (x) => h(
+		"span", { class: `track signed ${x < 0 ? "k" : "q"}`, style: { "--zero": share(-low) } },
+		h("i", { style: { "margin-left": share(Math.min(x, 0) - low), width: share(Math.abs(x)) } }),
+	);
 };
 
 export const facts = (lines) => h("dl", { class: "facts" }, lines.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));

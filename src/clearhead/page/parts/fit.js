@@ -31,8 +31,9 @@ function fitPanel(panel) {
 	}
 	const rows = new Set([...panel.querySelectorAll(".headrow")].map((one) => one.offsetTop)).size, thumb = panel.querySelector(".thumb");
 	if (rows && over() > 0) panel.style.setProperty("--thumb", `${Math.max(40 * rem(), thumb.offsetWidth - over() / rows)}px`);
-	const much = over();
-	if (much > 0) panel.querySelectorAll("table").forEach((table) => foldTable(table, panel, much));
+	const much = over(), tables = [...panel.querySelectorAll("table")], boxes = tables.map((table) => table.getBoundingClientRect());
+	const beside = ({ top }) => Math.max(...boxes.filter((box) => box.top === top).map(({ bottom }) => bottom));
+	if (much > 0) tables.forEach((table, t) => foldTable(table, panel, much - beside(boxes[t]) + boxes[t].bottom));
 }
 
 function foldTable(table, panel, over) {

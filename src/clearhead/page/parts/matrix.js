@@ -2,7 +2,7 @@
 // arrow keys move. Values come as one Float32Array, row after row.
 
 import { h, num, spell, visible } from "./dom.js";
-import { colourer, inkOn, property, scaleFor } from "./colour.js";
+import { colourer, inkOn, painter, property, scaleFor } from "./colour.js";
 import { rem, screenRoom } from "./fit.js";
 
 const LABEL = 96; // the widest label, in CSS pixels at normal text size
@@ -12,18 +12,15 @@ const FOLDED = 64; // numbers of a strip that is folded into lines, so that they
 // A number in a field: four or five characters.
 export const short = (x) => {
 	const size = Math.abs(x), text = size < 9999.5 ? x.toFixed(size < 9.995 ? 2 : size < 99.95 ? 1 : 0) : x.toExponential(0);
-	return text.replace("-", "−");
+	return text.replace(/^-(?=0\.00$)/, "").replace("-", "−");
 };
 const nameOf = (labels, i) => (labels ? spell(labels[i], 18) : String(i));
 
 // The picture alone: one pixel a number, to be scaled up without smoothing.
 export function picture(values, rows, columns, scale, isHidden) {
 	const canvas = h("canvas", { width: columns, height: rows, "aria-hidden": "true" }), context = canvas.getContext("2d");
-	const image = context.createImageData(columns, rows), colour = colourer(scale);
-	for (let i = 0; i < values.length; i++) {
-		image.data.set(colour(values[i]), i * 4);
-		image.data[i * 4 + 3] = isHidden?.(i) ? 0 : 255;
-	}
+	const image = context.createImageData(columns, rows), pixels = new Uint32Array(image.data.buffer), paint = painter(scale);
+	for (let i = 0; i < values.length; i++) pixels[i] = isHidden?.(i) ? 0 : paint(values[i]);
 	context.putImageData(image, 0, 0);
 	return canvas;
 }

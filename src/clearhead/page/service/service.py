@@ -57,6 +57,7 @@ class ExplorerService:
                 request.off,
                 request.mute,
                 self.cache.reserve,
+                self.structure["opening"] and self.structure["opening"].rpartition(".")[0],
             )
             answer = self.describe_pass(captured, request)
             name = self.cache.add(captured, question)

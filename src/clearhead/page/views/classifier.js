@@ -1,8 +1,9 @@
 // The classifier: what the model predicts for the whole text, how it pools, and what each word does to it (N30, N45).
 
 import { cells, chip, empty, figure, h, num, table, track, visible } from "../parts/dom.js";
-import { colourer, css, inkOn, scaleFor } from "../parts/colour.js";
-import { short, strip } from "../parts/matrix.js";
+import { scaleFor } from "../parts/colour.js";
+import { strip } from "../parts/matrix.js";
+import { weighedWords } from "../parts/words.js";
 import { panel } from "../parts/panel.js";
 import { pythonPass, pythonSite } from "../parts/python.js";
 import { app, likeliest, reading, site, tokens, topStack } from "../app.js";
@@ -107,15 +108,7 @@ function wordsPanel(left) {
 			figure(effects[k], `effect:${k}:${best}`), winner === best ? "" : `the class becomes ${visible(left.labels[winner])}`,
 		]);
 	};
-	const scale = scaleFor(effects, "signed"), paint = colourer(scale);
-	const word = (one, k) => {
-		const colour = paint(effects[k]);
-		return h(
-			"span", { class: "word" },
-			h("b", { style: { "background-color": css(colour), color: inkOn(colour) } }, h("bdi", {}, visible(one.word).slice(0, 40))),
-			figure(effects[k], `effect:${k}:${best}`, short(effects[k])),
-		);
-	};
+	const word = weighedWords(effects);
 	return panel({
 		title: `Without each ${unit}`, key: "words",
 		python: () => pythonPass(
@@ -131,7 +124,7 @@ function wordsPanel(left) {
 			`Blue: it speaks for ${name}; orange: without this ${unit}, class ${name} is likelier.`,
 		],
 		body: left.words.length ? [
-			h("div", { class: "sentence" }, left.words.map(word)),
+			h("div", { class: "sentence" }, left.words.map((one, k) => word(visible(one.word).slice(0, 40), effects[k], `effect:${k}:${best}`))),
 			table(["without", `p(${name})`, "effect", ""], left.words.map(line), "words"),
 		] : empty("There are no words to remove."),
 	});

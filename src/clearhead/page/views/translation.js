@@ -59,7 +59,7 @@ async function wordPanel() {
 	const i = askedPlace(), { answer: asked } = await reading("attribution", answer(i));
 	const known = [...tokens("decoder").slice(1), null];
 	return [
-		placeChooser("decoder", i, "What is predicted after", h("button", { key: "to attribution", onclick: () => select({ view: "attribution", q: i }) }, "What each part adds")),
+		placeChooser("decoder", i, "What is predicted after", h("button", { key: "to attribution", onclick: () => select({ view: "attribution", q: i }) }, "What each part adds to it")),
 		known[i] && known[i].id !== asked.id ? h("p", { class: "note" }, "The likeliest word here is not the one that follows in the target.") : null,
 		await tokensPanel(asked),
 	];
