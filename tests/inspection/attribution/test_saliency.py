@@ -1,12 +1,16 @@
 """Saliency: gradients are those of plain PyTorch, integrated ones add up, and a missing token is a missing token."""
 
+from itertools import islice
 from statistics import median
 
 import pytest
 import torch
 from torch import Tensor
 
+from clearhead.api import load
+from clearhead.corpora import CORPORA
 from clearhead.errors import DataError, InputError
+from clearhead.examples import Pair
 from clearhead.inspection.attribution.goals import Logit
 from clearhead.inspection.attribution.saliency import (
     gradient_times_input,
@@ -67,6 +71,25 @@ def test_integrated_gradients_add_up() -> None:
     assert median(one.error or 0 for one in found) < 0.01
     for one in found:
         assert (one.advice == "") == (one.error is not None and one.error <= 0.01)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize(
+    ("name", "corpus"), [("builtin:language-model", "lines"), ("builtin:translator", "lecture")]
+)
+def test_integrated_gradients_of_trained_models_add_up(name: str, corpus: str) -> None:
+    """The likeliest last token of 50 texts that no model was trained on; 64 steps, which is the default."""
+    model, errors = load(name), []
+    for example in islice(CORPORA[corpus].examples("test"), 50):
+        texts = (example.source, example.target) if isinstance(example, Pair) else (example.text,)
+        inputs = model.inputs(*texts)
+        with torch.no_grad():
+            likeliest = int(model.module(inputs)[0, -1].argmax())
+        found = integrated_gradients(model, inputs, Logit(likeliest))
+        assert found.error is not None
+        assert ("take more steps" in found.advice) == (found.error > 0.01)
+        errors.append(found.error)
+    assert median(errors) < 0.01
 
 
 def test_integrated_gradients_are_the_mean_over_the_way() -> None:
