@@ -195,7 +195,7 @@ def without_heads(
     return pruned(module, choose.kept_by_sublayer(config, gone))
 
 
-def tuned(bundle: "Bundle", config: "RunConfig", steps: int, out: Path) -> "Bundle":
+def tuned(bundle: "Bundle", config: "RunConfig", steps: int, out: Path, rate: float = RATE) -> "Bundle":
     """The model after some steps on the data of a recipe, with a share of the rates that the model was trained with."""
     from clearhead import model_folder
     from clearhead.api import train
@@ -208,7 +208,7 @@ def tuned(bundle: "Bundle", config: "RunConfig", steps: int, out: Path) -> "Bund
         training = TrainingConfig(
             init_from=str(Path(place) / "pruned"), steps=steps, seed=own.seed, samples=0,
             optimizer=own.optimizer, batch_tokens=own.batch_tokens,
-            learning_rate=RATE * own.learning_rate, matrix_rate=RATE * own.matrix_rate,
+            learning_rate=rate * own.learning_rate, matrix_rate=rate * own.matrix_rate,
         )  # fmt: skip
         found = train(config.replace(training=training), Path(place) / "run").bundle
     return replace(found, card=f"{bundle.card}\nFine-tuned for {steps:,} steps after that.\n")
