@@ -26,7 +26,7 @@ FEWEST_STEPS = 300  # in which runs of letters are learned
 FEWEST_ROWS, MOST_ROWS, LETTERS_A_ROW = 1 << 13, 1 << 17, 8  # of the table of runs
 
 WORDS: dict[str, Any] = {"kind": "word", "vocabulary": MOST_TOKENS, "lowercase": True}
-LETTERS: dict[str, Any] = {"kind": "character", "vocabulary": 512, "lowercase": True}
+LETTER_TOKENS: dict[str, Any] = {"kind": "character", "vocabulary": 512, "lowercase": True}
 FILTERS: dict[str, Any] = {"family": "convolutional", "dropout": 0.5, "token_dropout": 0.1}
 MEAN: dict[str, Any] = FILTERS | {"widths": [1, 2], "pool": "mean", "token_dropout": 0.2}
 RUNS: dict[str, Any] = {
@@ -39,7 +39,7 @@ FORGETTING = QUICK | {"weight_decay": 1.0, "epochs": 6.0}
 
 # The most useful first: if there is no time for all, the last are not tried.
 TEXT: dict[str, Table] = {
-    "runs of letters and words": {"tokenizer": LETTERS, "model": RUNS, "training": FORGETTING},
+    "runs of letters and words": {"tokenizer": LETTER_TOKENS, "model": RUNS, "training": FORGETTING},
     "filters over words": {
         "tokenizer": WORDS, "model": FILTERS | {"d": 128, "widths": [2, 3, 4]}, "training": QUICK,
     },
