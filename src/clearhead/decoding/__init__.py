@@ -1,1 +1,10 @@
-"""A model and texts enter; written texts, classes or vectors leave."""
+"""A model and texts enter; written texts, classes or vectors leave.
+
+generate       prompts -> texts, and sources -> translations: the whole way from text to text
+sampling       which token comes next; search: beam search; stopping: when a text is done
+engine         many texts at once, which join and leave; lines: files of any size, line by line
+read           texts -> classes or vectors; spans: what labels of words mark
+chat           conversations that grow
+live/          the same for many people at any time, as the server needs it
+steppers/      the same logits sooner: a step without modules, and compiled in float32 and int8
+"""

@@ -2,7 +2,7 @@
 
 candidates.py   the recipes to try
 folds.py        a part of the training data to learn from, another to judge by
-trial.py        one candidate on one fold
+trial.py        one candidate trained on one fold, and judged on its other part
 floor.py        a bag of n-grams, which every model should beat
 budget.py       who is tried in the time, and on what share of the texts
 halving.py      who is tried again, until the spread or the time decides
