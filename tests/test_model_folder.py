@@ -17,10 +17,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from clearhead import model_folder, storage
+from clearhead import folder_files, model_folder, storage
 from clearhead.config.tokenizer import TokenizerConfig
 from clearhead.errors import ClearheadError, ModelFolderError
-from clearhead.model_folder import Bundle, Calibration, changed_files, load, read_checksums, save
+from clearhead.folder_files import changed_files, read_checksums
+from clearhead.model_folder import Bundle, Calibration, load, save
 from clearhead.models.build import FAMILIES, build
 from clearhead.models.model import Model
 from clearhead.text.tokenizers.tokenizer import Tokenizer
@@ -406,7 +407,7 @@ def test_a_config_that_is_no_text_or_endless(folder: Path, monkeypatch: pytest.M
     with pytest.raises(ModelFolderError, match="is not valid JSON"):
         load(folder)
     (folder / "checksums.json").unlink()
-    monkeypatch.setattr(model_folder, "LARGEST_JSON", 10)
+    monkeypatch.setattr(folder_files, "LARGEST_JSON", 10)
     (folder / "config.json").write_text(" " * 11)
     with pytest.raises(ModelFolderError, match="has 11 bytes; the limit is 10"):
         load(folder)
@@ -467,7 +468,7 @@ def test_weights_of_another_model(damage: str, folder: Path) -> None:
         stored["decoder.norm.weight"][3] = torch.nan
         message = ""
     save_file(stored, path)
-    model_folder.write_checksums(folder)
+    folder_files.write_checksums(folder, model_folder.CHECKED)
     if message:
         with pytest.raises(ModelFolderError, match=message):
             load(folder)
@@ -509,7 +510,7 @@ def test_labels_that_are_not_those_of_the_classes(labels: Any, tmp_path: Path) -
     save(tmp_path / "model", Bundle(model, labels=["a", "b"]))
     (tmp_path / "model" / "labels.json").write_text(json.dumps(labels))
     if labels is None:  # no labels are no mistake
-        model_folder.write_checksums(tmp_path / "model")
+        folder_files.write_checksums(tmp_path / "model", model_folder.CHECKED)
         assert load(tmp_path / "model").labels is None
         return
     with pytest.raises(
@@ -558,7 +559,7 @@ def test_loading_does_not_wait_for_the_compiler(folder: Path) -> None:
 def test_a_number_of_100_000_digits_is_damage(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"d": ' + "9" * 100_000 + "}")
     with pytest.raises(ModelFolderError, match="is not valid JSON"):
-        model_folder.read_json(tmp_path / "config.json")
+        folder_files.read_json(tmp_path / "config.json")
 
 
 # What changes after a folder is written is noticed.
@@ -599,8 +600,10 @@ def test_a_file_that_was_changed_is_named(name: str, tmp_path: Path) -> None:
         ModelFolderError, match=rf"^{place}/{name} is not as it was .*\n.*check {place} --accept"
     ):
         load(folder)
-    assert [changed for changed, _ in changed_files(folder, read_checksums(folder))] == [name]
-    model_folder.write_checksums(folder)
+    assert [
+        changed for changed, _ in changed_files(folder, read_checksums(folder), model_folder.CHECKED)
+    ] == [name]
+    folder_files.write_checksums(folder, model_folder.CHECKED)
     load(folder)
 
 
@@ -646,7 +649,7 @@ def test_large_weights_are_verified_by_the_check_only(
     flip(folder / "model.safetensors")
     monkeypatch.setattr(model_folder, "LARGEST_VERIFIED", (folder / "model.safetensors").stat().st_size - 1)
     load(folder)
-    assert changed_files(folder, read_checksums(folder))
+    assert changed_files(folder, read_checksums(folder), model_folder.CHECKED)
 
 
 def test_a_folder_that_is_replaced_while_it_is_read_is_read_again(

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 
 from clearhead import vector_folder
 from clearhead.errors import ModelFolderError
-from clearhead.model_folder import write_checksums
+from clearhead.folder_files import write_checksums
 from clearhead.vector_folder import FILES, VectorTable
 from tests.vectors.tables import small_table
 

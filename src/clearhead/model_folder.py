@@ -9,7 +9,7 @@ import json
 import math
 import shlex
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,18 +23,27 @@ from torch import Tensor
 from clearhead.config.families import read_model_config
 from clearhead.config.model_base import AnyModelConfig
 from clearhead.errors import ConfigError, ModelFolderError, TokenizerError, first_few
+from clearhead.folder_files import (
+    changed_files,
+    check_file,
+    read_checksums,
+    read_json,
+    refuse_changes,
+    why_unreadable,
+    write_checksums,
+)
 from clearhead.models.build import empty
 from clearhead.models.int8 import SCALE, from_int8, pack, round_weights, stored_shapes
 from clearhead.models.model import Model
 from clearhead.shipped import of_the_package
-from clearhead.storage import atomic_folder, backup_of, checksum, write_atomically
+from clearhead.storage import atomic_folder, backup_of
 from clearhead.text.tokenizers.file import CHAT_TEMPLATE
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 FORMAT = 2  # of folders with int8 weights; others are still written in the first, which every version reads
 CONFIG, WEIGHTS, LABELS, CARD = "config.json", "model.safetensors", "labels.json", "card.md"
 TOKENIZER, SOURCE_TOKENIZER = "tokenizer.json", "tokenizer-source.json"
-CALIBRATION, CHECKSUMS = "calibration.json", "checksums.json"
+CALIBRATION = "calibration.json"
 CHECKED = (
     CONFIG,
     TOKENIZER,
@@ -45,7 +54,6 @@ CHECKED = (
     WEIGHTS,
 )  # the files whose checksums are kept
 FOREIGN = (".gguf", ".safetensors", ".bin", ".pt", ".pth")  # files of weights of other programs
-LARGEST_JSON = 1 << 24  # bytes; configs and lists of labels are far smaller
 LARGEST_VERIFIED = (
     1 << 26
 )  # bytes that `load` verifies: 0.15 s without SHA instructions; `check` verifies all
@@ -97,7 +105,7 @@ def new_folder(folder: Path, bundle: Bundle) -> Iterator[Path]:
     with atomic_folder(folder) as place:
         write_all_but_weights(place, bundle)
         yield place / WEIGHTS
-        write_checksums(place)
+        write_checksums(place, CHECKED)
 
 
 def write_all_but_weights(place: Path, bundle: Bundle) -> None:
@@ -127,13 +135,7 @@ def add_calibration(folder: Path, calibration: Calibration) -> None:
     with atomic_folder(folder) as place:
         shutil.copytree(folder, place, dirs_exist_ok=True)
         write_calibration(place, calibration)
-        write_checksums(place)
-
-
-def write_checksums(folder: Path, names: Iterable[str] = CHECKED) -> None:
-    """Writes the checksums of the files as they are now."""
-    found = {name: checksum(folder / name) for name in names if (folder / name).exists()}
-    write_atomically(folder / CHECKSUMS, json.dumps({"sha256": found}, indent=2) + "\n")
+        write_checksums(place, CHECKED)
 
 
 def load(folder: str | Path, dtype: torch.dtype = torch.float32, is_verified: bool = True) -> Bundle:
@@ -160,7 +162,7 @@ def read(folder: Path, dtype: torch.dtype, is_verified: bool) -> Bundle:
     calibration = read_calibration(folder / CALIBRATION)
     bundle = Bundle(module, tokenizer, source, labels, card, calibration, is_int8)
     check_fit(folder, bundle)
-    changed = changed_files(folder, written, LARGEST_VERIFIED) if is_verified else []
+    changed = changed_files(folder, written, CHECKED, LARGEST_VERIFIED) if is_verified else []
     if written is not None and read_checksums(folder) != written:
         return read(folder, dtype, is_verified)  # a run has replaced the folder in the meantime
     refuse_changes(folder, changed)
@@ -178,48 +180,6 @@ def read_calibration(path: Path) -> Calibration | None:
     except TypeError:  # another table, or a text where a number belongs
         pass
     raise ModelFolderError(f"{path} has no temperature above 0.\nThe file is damaged; copy it again.")
-
-
-def read_checksums(folder: Path) -> dict[str, str] | None:
-    """The checksums of the files when they were written, by name; None for a folder that has none."""
-    if not (folder / CHECKSUMS).exists():
-        return None
-    table = read_json(folder / CHECKSUMS)
-    found = table.get("sha256") if isinstance(table, dict) else None
-    if not isinstance(found, dict):
-        raise ModelFolderError(
-            f"{folder / CHECKSUMS} has no table 'sha256'.\nThe file is damaged; copy it again."
-        )
-    return found
-
-
-def changed_files(
-    folder: Path,
-    written: dict[str, str] | None,
-    largest: float = math.inf,
-    names: Iterable[str] = CHECKED,
-) -> list[tuple[str, str]]:
-    """The files that are not as they were written, each with what is wrong; larger ones are not looked at."""
-    changed = []
-    for name in names if written is not None else ():
-        path, expected = folder / name, (written or {}).get(name)
-        if not path.exists():
-            changed += [(name, "is missing, but was written")] if expected is not None else []
-        elif expected is None:
-            changed.append((name, "was not written with this model"))
-        elif path.stat().st_size <= largest and checksum(path) != expected:
-            changed.append((name, "is not as it was written: its SHA-256 differs"))
-    return changed
-
-
-def refuse_changes(folder: Path, changed: list[tuple[str, str]]) -> None:
-    """Raises if files are not as they were written."""
-    if changed:
-        lines = [f"{folder / name} {what}." for name, what in changed]
-        raise ModelFolderError(
-            "\n".join(lines) + "\nDamaged, or of another model: copy the folder again. "
-            f"If you changed it on purpose: clearhead check {shlex.quote(str(folder))} --accept"
-        )
 
 
 def check_fit(folder: Path, bundle: Bundle) -> None:
@@ -267,30 +227,6 @@ def read_config(folder: Path) -> AnyModelConfig:
         return read_model_config(settings)
     except ConfigError as error:
         raise ModelFolderError(f"{folder / CONFIG}: {error}") from None
-
-
-def read_json(path: Path, largest: int | None = None) -> Any:
-    """A JSON file of bounded size."""
-    check_file(path)
-    largest = largest or LARGEST_JSON
-    if path.stat().st_size > largest:
-        raise ModelFolderError(f"{path} has {path.stat().st_size} bytes; the limit is {largest}.")
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:  # the first also for an integer of thousands of digits
-        raise ModelFolderError(
-            f"{path} is not valid JSON: {error}.\nThe file is damaged; copy it again."
-        ) from None
-
-
-def check_file(path: Path) -> None:
-    """Raises if a file is missing."""
-    if path.is_dir() or (path.is_symlink() and not path.exists()):
-        what = "is a folder" if path.is_dir() else f"is a symlink to {path.readlink()}, which does not exist"
-        raise ModelFolderError(f"{path} {what}.\nPut the file itself there.")
-    if not path.is_file():
-        present = ", ".join(sorted(file.name for file in path.parent.iterdir())) or "nothing"
-        raise ModelFolderError(f"{path} is missing.\nThe folder contains: {present}.")
 
 
 def is_labels(labels: Any, classes: int | None) -> bool:
@@ -346,18 +282,6 @@ def check_names(path: Path, file: Any, module: Model) -> None:
                 f"{path}: {name} has shape {view.get_shape()}, but the config expects {shape}.\n"
                 f"config.json and {path.name} belong to different models."
             )
-
-
-def why_unreadable(path: Path, error: Exception) -> str:
-    """What is wrong with a file that should be safetensors."""
-    with path.open("rb") as file:
-        start = file.read(2)
-    if start in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
-        return (
-            "is a pickle under another name.\n"
-            "A pickle can run code, so it is not opened; save the model as safetensors."
-        )
-    return f"is not a complete safetensors file ({error}).\nIt is damaged or truncated; copy it again."
 
 
 def import_command(source: Path) -> str:

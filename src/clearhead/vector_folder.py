@@ -21,7 +21,7 @@ from torch import Tensor
 
 from clearhead.config.vectors import MOST_WORDS, WIDEST_VECTOR
 from clearhead.errors import ModelFolderError
-from clearhead.model_folder import (
+from clearhead.folder_files import (
     changed_files,
     check_file,
     read_checksums,

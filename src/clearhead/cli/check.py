@@ -38,14 +38,15 @@ def check(
     """Prove that the files are as written, cached = uncached, batched = single, captured = fast, saved = loaded."""
     load_pytorch(f"Reading {model}")
     from clearhead.exchange.reference import reference_of
+    from clearhead.folder_files import write_checksums
     from clearhead.inspection.check import FILES_LAW, Law, Probe, files_as_written, same_as_reference
     from clearhead.inspection.check import check as laws_of
-    from clearhead.model_folder import find, load, write_checksums
+    from clearhead.model_folder import CHECKED, find, load
 
     folder = find(model)
     loaded = load(folder, is_verified=False)
     if accept:
-        write_checksums(folder)
+        write_checksums(folder, CHECKED)
     reference = None if against is None else reference_of(against, loaded.config, allow_pickle)
 
     def same(probe: Probe) -> Law:

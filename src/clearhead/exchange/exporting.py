@@ -24,24 +24,21 @@ from clearhead.exchange.tokenizers.write import special_token_ids, unsuitable_fa
 from clearhead.exchange.weights.export_weights import Change, export_weights, scaled
 from clearhead.exchange.weights.read import StoredTensor, read_safetensors
 from clearhead.exchange.weights.zero_start import check_zero_start, starting_from_zero
+from clearhead.folder_files import changed_files, check_file, read_checksums, read_json, refuse_changes
 from clearhead.model_folder import (
     CALIBRATION,
     CARD,
+    CHECKED,
     LABELS,
     SOURCE_TOKENIZER,
     TOKENIZER,
     WEIGHTS,
-    changed_files,
-    check_file,
     check_names,
     find,
     is_labels,
     read_calibration,
-    read_checksums,
     read_config,
-    read_json,
     read_tensor,
-    refuse_changes,
 )
 from clearhead.models.build import empty
 from clearhead.models.int8 import SCALE
@@ -125,7 +122,7 @@ def exportable_config(folder: Path) -> ModelConfig:
 def checked_weights(folder: Path, config: ModelConfig) -> dict[str, StoredTensor]:
     """The weights of a model folder, which must be those of its config."""
     check_file(folder / WEIGHTS)
-    refuse_changes(folder, changed_files(folder, read_checksums(folder)))
+    refuse_changes(folder, changed_files(folder, read_checksums(folder), CHECKED))
     with safe_open(folder / WEIGHTS, framework="pt") as file:
         check_names(folder / WEIGHTS, file, empty(config))
     return without_scales(folder / WEIGHTS, read_safetensors(folder / WEIGHTS))

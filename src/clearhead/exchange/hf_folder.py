@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.errors import ConfigError, ModelFolderError
-from clearhead.model_folder import read_json
+from clearhead.folder_files import read_json
 
 CONFIG = "config.json"
 

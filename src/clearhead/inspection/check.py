@@ -19,6 +19,7 @@ from clearhead.decoding.steppers.compiled import why_not_compiled
 from clearhead.decoding.steppers.direct import DirectStepper, stepper_of
 from clearhead.decoding.steppers.products import Order
 from clearhead.errors import ModelFolderError
+from clearhead.folder_files import changed_files, read_checksums
 from clearhead.inspection.capture import capture
 from clearhead.layers.attention import Attention
 from clearhead.model_folder import Bundle
@@ -200,10 +201,10 @@ def saved_equals_loaded(probe: Probe) -> Law:
 
 def files_as_written(folder: Path) -> Law | None:
     """Every file of a model folder against its checksum, the weights too; None if the folder has no checksums."""
-    written = model_folder.read_checksums(folder)
+    written = read_checksums(folder)
     if written is None:
         return None
-    changed = model_folder.changed_files(folder, written)
+    changed = changed_files(folder, written, model_folder.CHECKED)
     note = (
         "; ".join(f"{name} {what}" for name, what in changed) or f"{len(written)} files match their SHA-256"
     )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from clearhead import model_folder
+from clearhead import folder_files, model_folder
 from clearhead.config.model import ModelConfig
 from clearhead.config.run import RunConfig
 from clearhead.config.tasks import TASKS, Task
@@ -229,7 +229,7 @@ def test_another_tokenizer_of_the_model_it_began_with_is_refused(tmp_path: Path)
     one, other = [piece for piece in pieces if len(piece) == 1 and ord(piece) > 255][:2]
     pieces[one], pieces[other] = pieces[other], pieces[one]
     (tmp_path / "given" / "tokenizer.json").write_text(json.dumps(document))
-    model_folder.write_checksums(tmp_path / "given")
+    folder_files.write_checksums(tmp_path / "given", model_folder.CHECKED)
     recipe = RunConfig.read(run.out / "recipe.toml")
     with pytest.raises(CheckpointError, match=f"^{place} was trained with another tokenizer: "):
         list(make_run(recipe, run.out).train(resume=True))

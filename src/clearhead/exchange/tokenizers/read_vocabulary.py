@@ -19,7 +19,7 @@ from clearhead.exchange.tokenizers.read_sentencepiece import (
     parse_sentencepiece,
     renumbered,
 )
-from clearhead.model_folder import read_json
+from clearhead.folder_files import read_json
 from clearhead.text.tokenizers.fast import QWEN
 from clearhead.text.tokenizers.file import LARGEST_FILE, explained
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from clearhead.errors import ModelFolderError
 from clearhead.exchange.hf_folder import HuggingFaceFolder, check_plain_name
-from clearhead.model_folder import read_json, why_unreadable
+from clearhead.folder_files import read_json, why_unreadable
 
 SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"
 INDEX = ".index.json"

@@ -15,7 +15,7 @@ import torch
 from safetensors import SafetensorError
 
 from clearhead.errors import CheckpointError, ModelFolderError
-from clearhead.model_folder import read_json
+from clearhead.folder_files import read_json
 from clearhead.storage import checksum
 from clearhead.training.checkpoints.files import (
     CHECKSUMS,

@@ -20,6 +20,7 @@ from clearhead.decoding.generate import Generator
 from clearhead.decoding.read import Reader
 from clearhead.errors import ConfigError, DataError
 from clearhead.examples import Example, Labelled, Pair, Split
+from clearhead.folder_files import read_json
 from clearhead.model_folder import Bundle
 from clearhead.storage import write_atomically
 from clearhead.text.sources.read import ExampleReader, read_split
@@ -130,7 +131,7 @@ def claim(out: Path, runs: Sequence[PlannedRun], budget: Budget) -> None:
     }
     place = out / STARTED
     if place.is_file():
-        if model_folder.read_json(place) != facts:
+        if read_json(place) != facts:
             raise ConfigError(
                 f"{out} contains another comparison: other recipes, another budget or other seeds.\n"
                 "Give the same command to continue it, or another --out."
