@@ -155,7 +155,7 @@ def test_the_map_can_be_cancelled_and_continued(visit: Visit) -> None:
 
 def test_texts_that_do_not_line_up_are_said_beside_their_field(visit: Visit) -> None:
     visitor = open_page(visit, MODELS["decoder"](), "contrast", other="the dog sat")
-    assert "do not line up: one has 8, the other 4" in visitor.page.locator("[role=alert]").inner_text()
+    assert "do not line up: one text has 8, the other 4" in visitor.page.locator("[role=alert]").inner_text()
     field = visitor.page.locator('[data-key="field other"]')
     field.fill(OTHER)
     visitor.act(lambda: field.press("Enter"))

@@ -44,6 +44,6 @@ def test_a_quantised_model_generates_what_int8_generates(run: Run) -> None:
 def test_what_is_rounded_or_exists_is_refused(run: Run) -> None:
     run("quantize", "model", "small")
     code, _, err = run("quantize", "small", "smaller")
-    assert (code, "int8 weights already" in err) == (1, True)
+    assert (code, "already has int8 weights" in err) == (1, True)
     code, _, err = run("quantize", "model", "small")
     assert (code, "already exists" in err) == (1, True)

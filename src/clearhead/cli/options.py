@@ -57,7 +57,7 @@ Threshold = Annotated[
         "--threshold",
         min=0.0,
         max=1.0,
-        help="Of several labels a text, print those at least as likely as this.",
+        help="If texts have several labels, print those with at least this probability.",
     ),
 ]
 Pairs = Annotated[

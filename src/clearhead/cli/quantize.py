@@ -22,7 +22,7 @@ def quantize(model: ModelFolder, out: Out, overwrite: ReplaceFolder = False, jso
 
     loaded = load(model)
     if loaded.bundle.is_int8:
-        raise InputError(f"{model} has int8 weights already.\nCopy the folder, or give a model in float32.")
+        raise InputError(f"{model} already has int8 weights.\nCopy the folder, or give a model in float32.")
     loaded.bundle.quantise()
     loaded.save(out, overwrite)
     before, after = (size(find(folder) / WEIGHTS) for folder in (model, out))

@@ -43,6 +43,6 @@ LABELS: dict[LabelKind, LabelRow] = {
         objective="tags",
         score="accuracy",
         answers="one label for each word",
-        limits="It knows only the labels above, and takes words to be what stands between spaces.",
+        limits="It knows only the labels above, and splits words at spaces.",
     ),
 }

@@ -220,7 +220,7 @@ class Reader:
         """An `Answer` for every text, or for its ids; if several may fit, those at least as likely as the threshold."""
         self.check_classes()
         if not 0 <= threshold <= 1:
-            raise InputError(f"threshold = {threshold} is no probability.\nUse a number from 0 to 1.")
+            raise InputError(f"threshold = {threshold} is not a probability.\nUse a number from 0 to 1.")
         items = [row if isinstance(row, LabelItem) else LabelItem(row) for row in rows]
         answers: dict[int, Answer] = {}
         for places, inputs in self.label_batches(items):

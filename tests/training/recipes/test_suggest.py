@@ -171,7 +171,7 @@ def test_equal_texts_are_an_error(tmp_path: Path) -> None:
     """If all texts are the same, no label follows from them."""
     place = tmp_path / "equal.csv"
     place.write_text("text,label\n" + "".join(f"the same,{'ab'[k % 2]}\n" for k in range(20)))
-    with pytest.raises(DataError, match=r"All 20 texts are equal: nothing can be learned.*'the same'"):
+    with pytest.raises(DataError, match=r"All 20 texts are equal, so no label can be learned.*'the same'"):
         recipe_for("classify", [str(place)])
 
 

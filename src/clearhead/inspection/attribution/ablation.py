@@ -62,13 +62,17 @@ def same_length(one: Inputs, other: Inputs) -> Inputs:
     """Another text, whose tokens must be as many: position i of one is put in the place of position i of the other."""
     other = one_text(other)
     for what, X, Y in (("text", one.tokens, other.tokens), ("source", one.source, other.source)):
-        n, m = (0 if X is None else X.shape[1]), (0 if Y is None else Y.shape[1])
-        if n != m:
-            raise InputError(
-                f"The tokens of the two texts do not line up: one {what} has {n}, the other {m}.\n"
-                "Change words for words of as many tokens."
-            )
+        check_aligned(0 if X is None else X.shape[1], 0 if Y is None else Y.shape[1], what)
     return other
+
+
+def check_aligned(n: int, m: int, what: str = "text") -> None:
+    """Rejects two texts whose numbers of tokens differ."""
+    if n != m:
+        raise InputError(
+            f"The tokens of the two texts do not line up: one {what} has {n}, the other {m}.\n"
+            "Replace words by words with the same number of tokens."
+        )
 
 
 def values_in(

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from clearhead.config.model import ModelConfig
 from clearhead.errors import InputError, suggest
+from clearhead.inspection.attribution.ablation import check_aligned
 from clearhead.inspection.attribution.direct import direct_logit_attribution
 from clearhead.inspection.attribution.goals import Logit, transformer_of
 from clearhead.inspection.attribution.patching import activation_patching, patch_places
@@ -189,12 +190,7 @@ def other_ids(captured: Pass, text: str) -> dict[str, list[TextToken]]:
     found = captured.inspector.tokens(text, target, () if captured.inspector.translates else added, ())
     tokens[main] = found[main]
     captured.inspector.checked_ids(main, tokens[main])
-    n, m = len(captured.tokens[main]), len(tokens[main])
-    if n != m:
-        raise InputError(
-            f"The tokens of the two texts do not line up: one has {n}, the other {m}.\n"
-            "Change words for words of as many tokens."
-        )
+    check_aligned(len(captured.tokens[main]), len(tokens[main]))
     return tokens
 
 

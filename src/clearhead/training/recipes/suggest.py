@@ -77,7 +77,7 @@ def check_labels(sample: DataSample) -> None:
     first = sample.examples[0]
     if len(labels) > 1 and len({texts_of(example) for example in sample.examples}) == 1:
         raise DataError(
-            f"All {len(sample.examples):,} texts are equal: nothing can be learned, as a text cannot tell its label. "
+            f"All {len(sample.examples):,} texts are equal, so no label can be learned from them. "
             f"The text: {texts_of(first)[0][:60]!r}.\n"
             "Name the columns of text and label: --data.columns TEXT,LABEL."
         )
