@@ -17,8 +17,9 @@ settings.register_profile("clearhead", deadline=None, derandomize=True, max_exam
 settings.load_profile("clearhead")
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported
-# Before OpenMP is loaded: the threads of compiled kernels wait by spinning, which slows down all tests on a machine of
-# few cores, by a factor of ten those of the kernels.
+# Before OpenMP is loaded: tiny models are fastest on one thread. The threads of compiled kernels would wait by spinning
+# and slow down all tests on a machine of few cores, by a factor of ten those of the kernels.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # A shell that starts the tests in the background has Ctrl-C ignored, also by the programs that the tests start.
@@ -26,7 +27,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with what takes longest, so that no worker is left with it at the end."""
+    """Start with what takes longest, so that no worker is left with it at the end: experiments too that are slow."""
     items.sort(key=lambda item: not any(item.iter_markers("slow")))
 
 

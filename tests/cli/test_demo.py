@@ -43,6 +43,7 @@ def test_the_demo_trains_measures_translates_and_draws_and_is_not_done_twice() -
     assert Path("runs/demo/best/model.safetensors").stat().st_mtime_ns == written
 
 
+@pytest.mark.slow
 @pytest.mark.prove
 def test_a_short_demo_learns_to_translate() -> None:
     facts = json.loads(demo("--data.count", "40000", "--training.steps", "500", "--json").stdout)

@@ -146,6 +146,7 @@ def test_a_filter_weighs_by_relative_position_alone() -> None:
     assert gap(late[:, 8:14], early[:, 4:10]) < TOLERANCE
 
 
+@pytest.mark.slow
 @pytest.mark.prove
 @pytest.mark.notes("N42")
 def test_an_rnn_forgets_what_a_transformer_looks_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

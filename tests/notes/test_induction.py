@@ -44,6 +44,7 @@ def train(blocks: int, seed: int) -> tuple[Model, float]:
     return model, best
 
 
+@pytest.mark.slow
 @pytest.mark.prove
 @pytest.mark.notes("N31")
 @pytest.mark.parametrize("seed", [1, 2, 3])

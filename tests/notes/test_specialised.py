@@ -47,6 +47,7 @@ def some_text(draw: random.Random) -> tuple[list[int], Pairs]:
     return [WORDS.index(word) for word in words], pairs
 
 
+@pytest.mark.slow
 @pytest.mark.prove
 @pytest.mark.notes("N46")
 @pytest.mark.parametrize("seed", [11, 12, 13])  # the bars were set after looking at others

@@ -91,15 +91,8 @@ def evaluate(
     )
     if config is not None:
         settings = config.decoding.replace(**settings.given())
-    done = 0
     with Stages("Evaluating") as stages:
-
-        def progress(count: int) -> None:
-            nonlocal done
-            done += count
-            stages.show("Evaluating", f"{done:,} examples")
-
-        result = evaluation.run(first(reader, limit), settings, bleu, lowercase, progress)
+        result = evaluation.run(first(reader, limit), settings, bleu, lowercase, stages.counter("examples"))
     if count := reader.problems.count:
         what = "1 line was skipped" if count == 1 else f"{count:,} lines were skipped, the first"
         print(for_stream(f"{what}: {reader.problems.first[0]}.", sys.stderr), file=sys.stderr)

@@ -5,6 +5,7 @@ its progress, more and more rarely, so that no pause is silent and no log is flo
 """
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from time import monotonic
 from types import TracebackType
@@ -50,6 +51,17 @@ class Stages:
         elif stage != self.stage or self.is_due:
             self.print_line(text, is_new=stage != self.stage)
         self.stage = stage
+
+    def counter(self, what: str) -> Callable[[int], None]:
+        """A function that adds to a count of something, such as examples, and shows it in this stage."""
+        stage, done = self.stage, 0
+
+        def add(more: int) -> None:
+            nonlocal done
+            done += more
+            self.show(stage, f"{done:,} {what}")
+
+        return add
 
     @property
     def is_due(self) -> bool:

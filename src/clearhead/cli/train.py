@@ -271,15 +271,8 @@ def on_signals(stop: Callable[[int], None]) -> Iterator[None]:
 
 def evaluate_best(run: "Run") -> dict[str, Any] | None:
     """The scores of the best model, if any data is held out."""
-    count = 0
     with Stages("Evaluating the best model") as stages:
-
-        def progress(more: int) -> None:
-            nonlocal count
-            count += more
-            stages.show("Evaluating the best model", f"{count:,} examples")
-
-        return run.evaluate(progress=progress)
+        return run.evaluate(progress=stages.counter("examples"))
 
 
 def show_result(console: "Console", run: "Run") -> None:

@@ -11,6 +11,7 @@ SCRIPT = Path(__file__).resolve().parents[3] / "benchmarks" / "torture.py"
 
 
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="needs fork")
+@pytest.mark.slow
 @pytest.mark.prove
 def test_a_killed_run_ends_with_the_same_bits() -> None:
     kills = 12

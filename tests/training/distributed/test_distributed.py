@@ -179,6 +179,7 @@ def same(found: dict[str, Any], expected: dict[str, Any]) -> None:
         assert found["weights"][name] == pytest.approx(weight, abs=10 * TOLERANCE)
 
 
+@pytest.mark.slow
 @pytest.mark.prove
 @pytest.mark.parametrize("parallel", PARALLELS)
 @pytest.mark.parametrize("task", TASKS)

@@ -12,6 +12,7 @@ BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 STEPS = 1500  # half of what the recipes take: two layers know most answers by then
 
 
+@pytest.mark.slow
 @pytest.mark.prove
 @pytest.mark.notes("N31")
 def test_two_layers_answer_what_one_layer_can_only_guess(

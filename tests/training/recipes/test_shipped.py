@@ -44,6 +44,7 @@ def write_small_data() -> None:
         Path(f"dna-ecoli/Ecoli_{name}.fa").write_text(records)
 
 
+@pytest.mark.slow
 @pytest.mark.prove
 @pytest.mark.parametrize("name", sorted(shipped()))
 def test_every_shipped_recipe_trains(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
