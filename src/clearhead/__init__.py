@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from clearhead.machine.environment import set_environment
 
 if TYPE_CHECKING:
-    from clearhead.api import Model, load, train
+    from clearhead.api import Model, data_report, load, train, training_curves
 
-__all__ = ["Model", "__version__", "load", "train"]
+__all__ = ["Model", "__version__", "data_report", "load", "train", "training_curves"]
 __version__ = "0.1.0"
 
 set_environment()

@@ -14,7 +14,9 @@ What enters is JSON and packets of float32 numbers from `service/`; what leaves 
     derivation.js           where the selected number comes from, one function per kind in derivations/
     parts/                  what views share: elements, panels, matrices, controls, colours, Python to copy
     lessons.js              the panel of lessons; lessons/ has their files
+    scrubber.js             the slider over the steps of a run
     save_page.js            the page as one file that opens without a server
+    open_saved.js           starts such a file, which one_file.py makes
 """
 
 from pathlib import Path

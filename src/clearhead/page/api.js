@@ -7,7 +7,7 @@ const NOT_SAVED =
 	"Start `clearhead explore` to see others.";
 const answers = new Map(), sizes = new Map();
 const whole = new Map(); // of a saved page: tensors and weights, complete, by their path
-const kept = document.getElementById("kept") ? JSON.parse(document.getElementById("kept").textContent) : null;
+const kept = globalThis.saved?.answers ?? null;
 export const isSaved = kept !== null;
 
 export class ServiceError extends Error {
@@ -20,7 +20,7 @@ export class ServiceError extends Error {
 async function request(key, path, options) {
 	if (isSaved) {
 		if (!(key in kept)) throw new ServiceError(NOT_SAVED);
-		return Uint8Array.from(atob(kept[key]), (c) => c.charCodeAt(0)).buffer;
+		return kept[key];
 	}
 	let response;
 	try {
@@ -86,7 +86,7 @@ function unpack(buffer) {
 
 // Sites and weights are saved whole: a head, the mean of all, or some rows are taken from there.
 export const siteKey = (pass, name) => `api/passes/${pass}/tensors?sites=${name}`;
-export const weightKey = (name) => `api/weights?name=${name}&rows=&columns=`;
+export const weightKey = (name, moment) => `api/weights?name=${name}${moment === undefined ? "" : `&moment=${moment}`}`;
 async function stored(key) {
 	if (!(key in kept)) throw new ServiceError(NOT_SAVED);
 	if (!whole.has(key)) whole.set(key, Object.values(unpack(await request(key)))[0]);
@@ -95,7 +95,7 @@ async function stored(key) {
 async function parts(path) {
 	const asked = new URLSearchParams(path.slice(path.indexOf("?"))), found = {};
 	if (asked.has("name")) {
-		found[asked.get("name")] = cut(await stored(weightKey(asked.get("name"))), asked.get("rows"), asked.get("columns"));
+		found[asked.get("name")] = cut(await stored(weightKey(asked.get("name"), asked.get("moment") ?? undefined)), asked.get("rows"), asked.get("columns"));
 		return found;
 	}
 	const pass = path.split("/")[2];
@@ -124,15 +124,8 @@ function cut({ shape, data }, rows, columns) {
 	return { shape: [b - a, d - c], data: taken };
 }
 
-// What a saved page needs: every answer so far, in base64.
+// Every answer so far that a saved page needs, by request.
 export async function remembered(isKept) {
-	const all = {};
-	for (const [key, answer] of answers) {
-		if (!isKept(key)) continue;
-		const data = new Uint8Array(await answer);
-		let binary = "";
-		for (let i = 0; i < data.length; i += 0x8000) binary += String.fromCharCode(...data.subarray(i, i + 0x8000));
-		all[key] = btoa(binary);
-	}
-	return all;
+	const found = [...answers].filter(([key]) => isKept(key));
+	return Promise.all(found.map(async ([key, answer]) => [key, await answer]));
 }

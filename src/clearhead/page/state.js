@@ -3,7 +3,7 @@
 export const DEFAULTS = {
 	view: "attention", text: null, target: null, more: "", at: "", head: "", q: "", k: "", stage: "softmax", cell: "",
 	off: "", mute: "", scope: "head", mass: "90", step: "", sort: "place", stack: "", site: "", swap: "", temperature: "",
-	top_k: "", top_p: "", seed: "1", tokens: "12", goal: "", method: "", other: null, parts: "sublayers", lesson: "",
+	top_k: "", top_p: "", seed: "1", tokens: "12", goal: "", method: "", other: null, parts: "sublayers", lesson: "", moment: "",
 };
 const STEPS = ["view", "cell", "stage", "lesson"]; // changes that Back undoes, one by one
 const TYPED = ["text", "target", "other"]; // and these, as one
@@ -11,10 +11,15 @@ const listeners = new Set();
 let values = read(), isTyping = false;
 
 function read() {
-	const given = new URLSearchParams(location.hash.slice(1));
+	const given = new URLSearchParams((location.hash.length > 1 ? location.hash : globalThis.saved?.start ?? "").slice(1));
 	return Object.fromEntries(Object.entries(DEFAULTS).map(
 		([key, value]) => [key, given.has(key) ? given.get(key) : value],
 	));
+}
+
+// A page inside another, as in a notebook, has no address of its own.
+function write(how, to) {
+	try { history[how](null, "", to); } catch { /* it keeps its selection to itself */ }
 }
 
 export const state = () => values;
@@ -40,13 +45,13 @@ export function select(given) {
 	const wasTyping = isTyping;
 	isTyping = changed.some((key) => TYPED.includes(key));
 	const isStep = changed.some((key) => STEPS.includes(key)) || (isTyping && !wasTyping);
-	history[isStep ? "pushState" : "replaceState"](null, "", to);
+	write(isStep ? "pushState" : "replaceState", to);
 	notify(new Set(changed));
 }
 
 // What an open selection means, written down: nothing on screen changes.
 export function settle(changes) {
-	history.replaceState(null, "", address(changes));
+	write("replaceState", address(changes));
 	values = merged(changes);
 }
 

@@ -3,7 +3,7 @@
 import { app, isWhatIf, rule, temperatureOf, topStack } from "../app.js";
 import { list } from "../state.js";
 
-export const escape = (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`;
+const escape = (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`;
 export const quote = (text) => JSON.stringify(text).replace(/[\u007f-\uffff]/g, escape);
 
 // `trace` has every site, `module` is the model or a variant without a part; the panel's own lines follow.

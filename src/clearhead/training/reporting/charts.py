@@ -131,6 +131,21 @@ def compact(number: float) -> str:
     return f"{number:g}"
 
 
+def signed_bars(values: Sequence[tuple[str, float]]) -> Markup:
+    """A row for each (name, value): a bar to the right of the middle, or to the left for less than zero."""
+    most = max((abs(value) for _, value in values), default=1.0) or 1.0
+
+    def side(value: float, kind: str) -> Markup | None:
+        return tag("div", style=f"width:{100 * abs(value) / most:.1f}%", class_=kind) if value else None
+
+    rows = [
+        tag("tr", tag("th", name), tag("td", side(min(value, 0.0), "bar against")),
+            tag("td", side(max(value, 0.0), "bar")), tag("td", f"{value:+.3f}".replace("-", "−")))
+        for name, value in values
+    ]  # fmt: skip
+    return tag("table", rows, class_="bars signed")
+
+
 def bars(values: Sequence[tuple[str, float, str]]) -> Markup:
     """A row for each (name, value, label), with a bar as long as the value."""
     most = max((value for _, value, _ in values), default=1.0) or 1.0

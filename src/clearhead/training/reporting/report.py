@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from clearhead import __version__
-from clearhead.inspection.markup import Markup, joined, tag
+from clearhead.inspection.markup import Inside, Markup, joined, tag
 from clearhead.storage import write_atomically
 from clearhead.training.reporting.charts import compact
 from clearhead.training.reporting.sections import (
@@ -41,7 +41,7 @@ def page(summary: RunSummary) -> Markup:
     parts = [
         headline(summary),
         tiles(summary),
-        loss_section(summary),
+        loss_section(summary.history, summary.steps),
         quality_section(summary.quality),
         trials_section(summary.trials),
         samples_section(summary.history.samples),
@@ -51,16 +51,20 @@ def page(summary: RunSummary) -> Markup:
         settings_section(summary),
         footer(),
     ]
-    style = Markup(STYLE.read_text(encoding="utf-8"))
+    return document(f"{summary.out.name}: report", parts)
+
+
+def document(title: str, parts: Inside, class_: str | None = None) -> Markup:
+    """A page that needs nothing else, in the style of reports."""
     head = [
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", f"{summary.out.name}: report"),
-        tag("style", style),
+        tag("title", title),
+        tag("style", Markup(STYLE.read_text(encoding="utf-8"))),
     ]
     return joined(
         Markup("<!doctype html>\n"),
-        tag("html", tag("head", head), tag("body", tag("main", parts)), lang="en"),
+        tag("html", tag("head", head), tag("body", tag("main", parts), class_=class_), lang="en"),
     )
 
 

@@ -12,7 +12,7 @@ from clearhead.data.audit import Audit, LengthAudit, table_of
 from clearhead.inspection.figures import AttentionPicture, large, small
 from clearhead.inspection.markup import Inside, Markup, joined, tag
 from clearhead.training.reporting.charts import Curve, bars, chart, smoothed
-from clearhead.training.reporting.history import HeadScores, Sample
+from clearhead.training.reporting.history import HeadScores, History, Sample
 from clearhead.training.reporting.summary import RunSummary
 from clearhead.training.reporting.wording import explain_scores
 
@@ -28,9 +28,8 @@ def section(title: str, *inside: Inside) -> Markup:
     return tag("section", tag("h2", title), *inside)
 
 
-def loss_section(summary: RunSummary) -> Markup | None:
-    """Loss and learning rate over the steps."""
-    history = summary.history
+def loss_section(history: History, steps: int) -> Markup | None:
+    """Loss and learning rate over the steps of a run that will have so many."""
     if not history.steps:
         return None
     losses = [(float(record.step), record.loss) for record in history.steps]
@@ -43,7 +42,7 @@ def loss_section(summary: RunSummary) -> Markup | None:
         tag("span", tag("i", class_=kind), name, [" ", tag("b", f"{points[-1][1]:.3f}")] if points else None)
         for kind, name, points in keys
     ]
-    end = float(summary.steps)
+    end = float(steps)
     skipped = history.steps[-1].skipped
     return section(
         "Loss",
@@ -171,26 +170,38 @@ def choose_samples(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def attention_section(attention: AttentionPicture | None) -> Markup | None:
-    """One head at a readable size, and all of them side by side."""
+    """The sharpest head at a readable size, and all of them side by side."""
     if attention is None or not attention.heads:
         return None
     head = attention.sharpest
+    grid = [tag("h3", "all heads on the same text"), head_grid(attention, head)]
+    said = "Of all heads it is the sharpest."
+    return section(
+        "Attention", head_picture(attention, head, said), grid if len(attention.heads) > 1 else None
+    )
+
+
+def head_picture(attention: AttentionPicture, head: str, said: str = "") -> Markup:
+    """One head at a readable size."""
     what = (
         "tokens of the translation, and columns those of the source"
         if ".cross." in head
         else "queries, and columns keys"
     )
-    others = [
-        tag("figure", small(weights), tag("figcaption", name), class_="chosen" if name == head else None)
+    return joined(
+        tag("p", tag("code", head), f" attends from each row to the columns: rows are {what}. {said} A row sums to "
+            "one; hover over a cell to read its weight.", class_="note"),
+        tag("div", large(attention, head), class_="wide"),
+    )  # fmt: skip
+
+
+def head_grid(attention: AttentionPicture, chosen: str | None = None) -> Markup:
+    """All heads side by side."""
+    figures = [
+        tag("figure", small(weights), tag("figcaption", name), class_="chosen" if name == chosen else None)
         for name, weights in attention.heads.items()
     ]
-    return section(
-        "Attention",
-        tag("p", tag("code", head), f" attends from each row to the columns: rows are {what}. Of all heads it is the "
-            "sharpest. A row sums to one; hover over a cell to read its weight.", class_="note"),
-        tag("div", large(attention, head), class_="wide"),
-        [tag("h3", "all heads on the same text"), tag("div", others, class_="heads")] if len(others) > 1 else None,
-    )  # fmt: skip
+    return tag("div", figures, class_="heads")
 
 
 def heads_section(records: Sequence[HeadScores], end: float) -> Markup | None:

@@ -1,20 +1,28 @@
-"""`clearhead.load` and `clearhead.train`: a model with its tokenizer, to generate, translate, classify and inspect."""
+"""What `clearhead.load` returns: a model with its tokenizer, to generate, translate, classify and inspect."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import Any, Self, overload
 
 import torch
 from torch import Tensor
 
 from clearhead import model_folder
+from clearhead.api.arguments import check_path, check_text, is_pair, prepare_each, rows_of
+from clearhead.api.figures import (
+    EXPLORER,
+    Figure,
+    attention_figure,
+    attribution_figure,
+    explorer,
+    heads_figure,
+    picture_of,
+)
 from clearhead.config.decoding import DecodingConfig
 from clearhead.config.model_base import AnyModelConfig
-from clearhead.config.run import RunConfig
 from clearhead.data.chats import messages_of
 from clearhead.decoding.chat import Turn, dropped_note, next_turn
 from clearhead.decoding.generate import Generation, Generator, Piece, Prompt, tokenizer_of
@@ -27,15 +35,10 @@ from clearhead.models.inputs import Inputs
 from clearhead.models.model import Model as Module
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 
-if TYPE_CHECKING:
-    from clearhead.training.reporting.history import LogEntry
-
 log = logging.getLogger(__name__)
 
-Item = TypeVar("Item")
 TextPair = tuple[str, str]
 Ids = Sequence[int] | Sequence[Sequence[int]] | Tensor
-TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
 class Model:
@@ -248,6 +251,24 @@ class Model:
             source_tokens=[self.reader.tokenizer.piece(id) for id in source],
         )
 
+    def explore(
+        self, text: str, target: str | None = None, view: str = "attention", height: int = EXPLORER
+    ) -> Figure:
+        """The explorer's page on one text, for a notebook; `view` is the one that it opens with."""
+        return explorer(self.bundle, check_text(text), target, view, height)
+
+    def attention(self, text: str, target: str | None = None, head: str | None = None) -> Figure:
+        """Where a head such as decoder.0.self.1 looks; the sharpest one if omitted."""
+        return attention_figure(picture_of(self.bundle, check_text(text), target), head)
+
+    def heads(self, text: str, target: str | None = None) -> Figure:
+        """Where all heads look: of a translator from target to source."""
+        return heads_figure(picture_of(self.bundle, check_text(text), target))
+
+    def attribution(self, text: str, target: str | None = None, position: int = -1) -> Figure:
+        """What each part and each word has to do with the likeliest token after a position, or the likeliest class."""
+        return attribution_figure(self.bundle, check_text(text), target, position)
+
     def __repr__(self) -> str:
         count = sum(weight.numel() for weight in self.module.parameters())
         return f"<clearhead {self.config.shape}, {count:,} weights>"
@@ -269,113 +290,6 @@ class TextTrace(Trace):
         self.source_ids, self.source_tokens = source_ids, source_tokens
 
 
-def is_pair(texts: object) -> bool:
-    """Whether a value is a pair of texts: a tuple, since a list is several."""
-    return isinstance(texts, tuple) and len(texts) == 2 and all(isinstance(text, str) for text in texts)
-
-
-def prepare_each(texts: Any, prepare: Callable[[Any], Item]) -> list[Item]:
-    """Prepares a single text, or each of a list, of which some may be pairs; an error says which of a list it means."""
-    if isinstance(texts, str | bytes) or not isinstance(texts, Sequence):
-        return [prepare(check_text(texts))]
-    items = []
-    for place, text in enumerate(texts):
-        try:
-            items.append(prepare(text if is_pair(text) else check_text(text)))
-        except InputError as error:
-            raise InputError(f"text {place} of the list: {error}") from None
-    return items
-
-
-def check_text(text: object) -> str:
-    """The text itself; rejects anything else."""
-    if not isinstance(text, str):
-        raise InputError(f"A text is a str, not a {type(text).__name__}.\nGive a text, or a list of texts.")
-    return text
-
-
-def rows_of(ids: object) -> tuple[list[list[int]], bool]:
-    """Ids as rows, and whether they are a single one: a list or tensor (n), or several of them."""
-    if isinstance(ids, Tensor):
-        if ids.is_floating_point() or ids.ndim not in (1, 2):
-            raise InputError(
-                f"ids have shape {tuple(ids.shape)} and type {ids.dtype}, but are whole numbers (n) or (b, n)."
-            )
-        ids = ids.tolist()
-    is_list = isinstance(ids, Sequence) and not isinstance(ids, str | bytes)
-    items: list[Any] = list(ids) if is_list and isinstance(ids, Sequence) else []
-    is_single = not any(isinstance(item, Sequence | Tensor) for item in items)
-    rows = [items] if is_single else [item.tolist() if isinstance(item, Tensor) else item for item in items]
-    for row in rows:
-        if not isinstance(row, list | tuple) or not row or any(type(id) is not int for id in row):
-            raise InputError(
-                f"ids = {ids!r:.80} is not a list of whole numbers.\nGive at least one id, such as "
-                "model.tokenizer.encode(text), or a list of such lists."
-            )
-    return [list(row) for row in rows], is_single
-
-
-def check_path(path: object) -> Path:
-    """A path; rejects anything else."""
-    if not isinstance(path, str | PathLike) or not str(path):
-        raise InputError(f"A path is a str or a Path, not {path!r:.80}.\nName a folder.")
-    return Path(path)
-
-
 def is_replaceable(folder: Path, overwrite: bool) -> bool:
     """Whether a folder may be replaced by a model: an empty one, or with `overwrite` a model folder."""
     return not any(folder.iterdir()) or (overwrite and model_folder.is_model_folder(folder))
-
-
-def load(path: str | Path, dtype: torch.dtype | str = torch.float32, int8: bool = False) -> Model:
-    """Reads a model folder, in float32 or another type such as torch.bfloat16 or "bfloat16".
-
-    With `int8` the weights are rounded as `clearhead quantize` does.
-    """
-    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
-    if found not in TYPES:
-        names = ", ".join(str(kind).removeprefix("torch.") for kind in TYPES)
-        raise InputError(f"dtype = {dtype!r:.80} is not a type of weights.\nUse one of {names}.")
-    if int8 and found != torch.float32:
-        raise InputError(f"int8 weights are multiplied in float32, not in {dtype}.\nOmit dtype or int8.")
-    bundle = model_folder.load(check_path(path), found)
-    if int8:
-        bundle.quantise()
-    return Model(bundle)
-
-
-def train(
-    recipe: str | Path | RunConfig,
-    out: str | Path,
-    resume: bool = False,
-    on_record: "Callable[[LogEntry], None]" = lambda record: None,
-) -> Model:
-    """Trains a recipe (a file, the name of a shipped one, or a `RunConfig`) into a run folder; the best model.
-
-    `on_record` receives every logged step, every evaluation and every sample. Under `torchrun` all ranks call this.
-    """
-    from clearhead.training.distributed.ranks import (  # imported only for training
-        broadcast_from_first,
-        is_first,
-        process_group,
-    )
-    from clearhead.training.run.folder import RECIPE, check_free, holds_run
-    from clearhead.training.run.run import keep_length, make_run
-
-    if not isinstance(recipe, str | PathLike | RunConfig):
-        raise InputError(
-            f"A recipe is a file, the name of a shipped one, or a RunConfig, not a {type(recipe).__name__}.\n"
-            "For settings in a table: RunConfig(**table)."
-        )
-    config, place = recipe if isinstance(recipe, RunConfig) else RunConfig.read(recipe), check_path(out)
-    if not resume:
-        check_free(place)  # before the data is read
-    elif holds_run(place):
-        config = keep_length(RunConfig.read(place / RECIPE), config)
-    with process_group():
-        run = make_run(config, place)
-        for record in run.train(resume):
-            if is_first():
-                on_record(record)
-        broadcast_from_first(lambda: str(run.evaluate()))  # the other ranks wait for it
-    return load(place / "best")

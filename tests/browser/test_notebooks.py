@@ -1,0 +1,88 @@
+"""The notebooks of examples/: executed from start to end, and shown with the network cut."""
+
+import re
+import subprocess
+import sys
+from html import unescape
+from pathlib import Path
+
+import nbformat
+import pytest
+from playwright.sync_api import Browser
+
+from tests.pages import ROOT
+
+pytestmark = pytest.mark.slow
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
+# In a process of its own, as it leaves event loops open.
+EXECUTE = """
+import sys, nbformat
+from nbclient import NotebookClient
+notebook = nbformat.read(sys.argv[1], as_version=4)
+NotebookClient(notebook, timeout=300, startup_timeout=300).execute()
+nbformat.write(notebook, sys.argv[2])
+"""
+MOST_BYTES = 400_000  # of one output
+ELSEWHERE = re.compile(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//|@import|url\(\s*["']?http""")
+DRAWN = "!!document.querySelector('html[data-drawn] main[aria-busy=false]') && !document.querySelector('main .error')"
+
+
+@pytest.fixture(scope="module", params=NOTEBOOKS, ids=lambda path: path.stem)
+def outputs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The HTML that a notebook shows, executed in an empty folder."""
+    folder = tmp_path_factory.mktemp("run")
+    executed = folder / "executed.ipynb"
+    subprocess.run([sys.executable, "-c", EXECUTE, str(request.param), str(executed)], cwd=folder, check=True)
+    notebook = nbformat.read(executed, as_version=4)
+    return [
+        output["data"]["text/html"]
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+        if "text/html" in output.get("data", {})
+    ]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
+    assert all(
+        not cell.get("outputs") and not cell.get("execution_count") for cell in nbformat.read(path, 4).cells
+    )
+
+
+def test_a_notebook_runs_and_is_shown_with_the_network_cut(
+    outputs: list[str],
+    browser: Browser,
+    tmp_path: Path,
+) -> None:
+    assert len(outputs) >= 2
+    for html in outputs:
+        assert len(html.encode()) <= MOST_BYTES
+        assert not ELSEWHERE.search(unescape(html))
+    heights = [
+        int(found[1]) for html in outputs if (found := re.search(r'<iframe[^>]* height="(\d+)"', html))
+    ]
+    assert len(heights) == len(outputs)
+    file = tmp_path / "exported.html"
+    file.write_text("<!doctype html><meta charset=utf-8>" + "".join(outputs), encoding="utf-8")
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    page.on("request", lambda request: faults.append(request.url) if request.url.startswith("http") else None)
+    page.goto(file.as_uri())
+    shown = 0
+    for number, height in enumerate(heights):
+        element = page.locator("iframe").nth(number)
+        element.scroll_into_view_if_needed()
+        frame = element.element_handle().content_frame()
+        assert frame is not None
+        frame.wait_for_selector("main")
+        if frame.locator("#desk").count():
+            frame.wait_for_function(DRAWN)
+            shown += 1
+        assert frame.locator("main").inner_text().strip()
+        assert element.bounding_box()["height"] == height  # type: ignore[index]
+    assert shown == sum("id=&quot;answers&quot;" in html for html in outputs)
+    assert faults == []
+    context.close()
