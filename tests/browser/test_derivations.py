@@ -380,6 +380,26 @@ def test_every_number_on_every_view_is_derived(visit: Visit, shape: str) -> None
 
 
 @pytest.mark.parametrize("shape", list(MODELS))
+def test_every_number_on_every_view_is_what_its_name_says(visit: Visit, shape: str) -> None:
+    model = MODELS[shape]()
+    truth, visitor, count = Truth(model), visit(model), 0
+    known: dict[str, float] = {}
+    for view in VIEWS:
+        visitor.go(view, text=TEXT, **target(model), **STATE)
+        numbers = visitor.page.locator("main .n[data-key]")
+        for cell, value in numbers.evaluate_all(
+            "all => all.map(one => [one.dataset.key, one.dataset.value])"
+        ):
+            if value == "null" or cell.split(":")[0] in MEASURED:
+                continue
+            if cell not in known:
+                known[cell] = truth.of(cell)
+            assert float(value) == pytest.approx(known[cell], rel=2e-4, abs=2e-6), (view, cell)
+            count += 1
+    assert count > 100, count
+
+
+@pytest.mark.parametrize("shape", list(MODELS))
 def test_derivations_lead_on_to_the_weights(visit: Visit, shape: str) -> None:
     """From a prediction to the tables of weights, number by number; each leads to the one that was clicked."""
     model = MODELS[shape]()
