@@ -17,6 +17,7 @@ from clearhead.api import Model
 from clearhead.corpora import CORPORA
 from clearhead.corpora.lecture import OF_THE_NOTES
 from clearhead.examples import Pair, Text
+from clearhead.inspection.kept_models import keep_model, kept_models, load_kept
 from clearhead.model_folder import CARD
 from clearhead.shipped import SHIPPED
 
@@ -40,7 +41,7 @@ def main() -> int:
             made = Path(place) / name
             write(run, made, name)
             quality = measure(clearhead.load(made))
-            size = sum(file.stat().st_size for file in made.iterdir())
+            size = sum(file.stat().st_size for file in made.rglob("*") if file.is_file())
             print(f"{name}: {quality}, {size:,} bytes")
             if not is_good(quality) or size > LARGEST:
                 print(f"{name} is not good enough to be shipped; the old one stays.", file=sys.stderr)
@@ -51,8 +52,13 @@ def main() -> int:
 
 
 def write(run: Path, made: Path, name: str) -> None:
-    """The best model of a run in int8, and the recipe that made it."""
+    """The best model of a run in int8, those that were kept after some of its steps, and the recipe that made it."""
     clearhead.load(run / "best", int8=True).save(made)
+    bundle = clearhead.load(run / "best").bundle
+    for kept in kept_models(run):
+        then = load_kept(bundle, kept)
+        then.quantise()
+        keep_model(made, then, kept.step, kept.loss)
     card = (made / CARD).read_text(encoding="utf-8").replace(str(run / "best"), f"builtin:{name}")
     card = card.replace(f"# {run.name}\n", f"# The {name.replace('-', ' ')} of the package\n", 1)
     (made / CARD).write_text(card, encoding="utf-8")

@@ -15,13 +15,16 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from clearhead.api import Model
 from clearhead.cli.listening import listen
+from clearhead.inspection.kept_models import kept_models
 from clearhead.serving.access_token import new_token
 from clearhead.serving.explorer.app import explorer_app
 from clearhead.serving.sockets import server_for
+from clearhead.shipped import SHIPPED
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 TOKEN = new_token()
+KEPT = {"language-model": kept_models(SHIPPED / "language-model")}  # models after some steps, by name
 MOST_PAGES = 4  # that stay open
 # Resolves when the page has been drawn since a drawing that has a number, and is drawing nothing.
 DRAWN = """since => new Promise((done, fail) => {
@@ -48,7 +51,8 @@ VIEWS = [
 def served(model: Model, name: str = "tiny") -> Iterator[str]:
     """The address of an explorer that runs in a thread."""
     with listen(0) as listener:
-        server = server_for(explorer_app(model, name, f"models/{name}", token=TOKEN))
+        kept = KEPT.get(name, [])
+        server = server_for(explorer_app(model, name, f"models/{name}", token=TOKEN, kept=kept))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         while not server.started:

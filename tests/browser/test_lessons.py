@@ -2,16 +2,21 @@
 
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import clearhead
 from clearhead.api import Model
+from clearhead.inspection.kept_models import kept_models, load_kept
 from clearhead.page.lessons.files import read_lessons
 from clearhead.page.service.lessons import Lessons
 from clearhead.page.service.service import ExplorerService
-from tests.browser.conftest import DRAWN, TOKEN, Visitor, selection
+from clearhead.shipped import SHIPPED
+from tests.browser.conftest import DRAWN, KEPT, TOKEN, Visitor, selection
+from tests.browser.test_models import make_model
 
 pytestmark = pytest.mark.slow
 Visit = Callable[..., Visitor]
@@ -74,10 +79,10 @@ def check_question(visitor: Visitor, question: dict[str, Any], where: str) -> No
             assert box.locator(".right").count() == (option == question["value"]), where
 
 
-def walk(visit: Visit, model: Model, names: list[str]) -> None:
+def walk(visit: Visit, model: Model, names: list[str], name: str = "walked") -> None:
     """Goes through some lessons by the panel's own buttons."""
-    visitor = visit(model, "walked")
-    lessons = Lessons(ExplorerService(model.bundle, "walked", "models/walked"))
+    visitor = visit(model, name)
+    lessons = Lessons(ExplorerService(model.bundle, "walked", "models/walked", kept=KEPT.get(name, [])))
     usable = {one["name"]: one for one in lessons.listing("en")["lessons"] if one["why"] is None}
     for name in names:
         if name not in usable:
@@ -107,7 +112,35 @@ def test_a_lesson_on_the_shipped_translator(visit: Visit, name: str) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("model", ["builtin:translator", "builtin:language-model"])
 def test_all_lessons_on_the_shipped_models(visit: Visit, model: str) -> None:
-    walk(visit, clearhead.load(model), list(LESSONS))
+    walk(visit, clearhead.load(model), list(LESSONS), model.removeprefix("builtin:"))
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("name", ["spanish-translator", "python-lm", "minilm"])
+def test_all_lessons_on_models_of_recipes_and_an_imported_one(
+    visit: Visit, name: str, tmp_path: Path
+) -> None:
+    walk(visit, make_model(name, tmp_path / name), list(LESSONS))
+
+
+def test_the_slider_moves_through_the_run(visit: Visit) -> None:
+    model = clearhead.load("builtin:language-model")
+    visitor = visit(model, "language-model", alone=True)
+    text = "The chicken didn't cross the road because it was too tired."
+    visitor.go("attention", text=text, at="decoder.1.self", head=1, q=6, k=3, moment=0)
+    page, slider = visitor.page, visitor.page.locator("#scrubber input")
+    kept = kept_models(SHIPPED / "language-model")
+    for one in kept[:3]:
+        assert page.locator("#scrubber output").inner_text().startswith(f"step {one.step}")
+        A = Model(load_kept(model.bundle, one)).trace(text)["decoder.1.self.weights"][0, 1]
+        assert torch.tensor(visitor.matrix("softmax")) == pytest.approx(A.flatten(), abs=1e-6)
+        slider.focus()
+        visitor.act(lambda: page.keyboard.press("ArrowRight"))
+    visitor.act(lambda: page.keyboard.press("End"))
+    assert page.locator("#scrubber output").inner_text() == "the trained model"
+    assert "moment" not in selection(page.url)
+    A = model.trace(text)["decoder.1.self.weights"][0, 1]
+    assert torch.tensor(visitor.matrix("softmax")) == pytest.approx(A.flatten(), abs=1e-6)
 
 
 def test_from_the_first_page_to_the_second_step_in_three_clicks(visit: Visit) -> None:

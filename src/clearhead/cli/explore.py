@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 PORT = 7878
 FIRST = Path("builtin:translator")  # what is opened if no model is named
+FOREIGN = "MODEL"  # in place of a folder, for a model that was imported
 
 
 def explore(
@@ -58,6 +59,8 @@ def explore(
     check_address(host, keys)
     load_pytorch(f"Reading {model}")
     from clearhead.decoding.generate import tokenizer_of
+    from clearhead.inspection.kept_models import kept_models
+    from clearhead.model_folder import find
     from clearhead.page.lessons.files import read_lessons
     from clearhead.serving.access_token import new_token
     from clearhead.serving.explorer.app import explorer_app
@@ -68,15 +71,16 @@ def explore(
     if lessons is not None:
         read_lessons(lessons)  # its mistakes are reported before the model is read
     loaded, name, folder = read_model(model)
+    kept = kept_models(find(Path(folder))) if folder != FOREIGN else []
     hosts = (*LOOPBACK, host, *(allowed_host or []))
     tokenizer_of(loaded.bundle.tokenizer)  # without which the page can show no text
     if keys:
         known = Keys(keys)
         token, who = known.new_link(), "Whoever has a key can reach it, and one browser with this link."
-        app = explorer_app(loaded, name, folder, hosts, keys=known, lessons=lessons)
+        app = explorer_app(loaded, name, folder, hosts, keys=known, lessons=lessons, kept=kept)
     else:
         token, who = new_token(), "Only this machine can reach it, with this token."
-        app = explorer_app(loaded, name, folder, token=token, lessons=lessons)
+        app = explorer_app(loaded, name, folder, token=token, lessons=lessons, kept=kept)
     with listen(port, host, PORT) as listener, ended_by_ctrl_c():
         address = f"http://{HOST if host == ANY else host}:{listener.getsockname()[1]}/?token={token}"
         print(address, flush=True)
@@ -100,7 +104,7 @@ def read_model(model: Path) -> tuple["Model", str, str]:
             return (
                 load(Path(place) / "model"),
                 model.stem if model.is_file() else model.resolve().name,
-                "MODEL",
+                FOREIGN,
             )
     folder = find(model).resolve()
     if str(model).startswith(BUILTIN):

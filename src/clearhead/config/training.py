@@ -115,6 +115,12 @@ class TrainingConfig(Settings):
         description="steps between checkpoints; if omitted, so many that saving costs under 2 % of the time",
     )
     keep_checkpoints: int = Field(2, gt=0, le=MOST, description="number of checkpoints to keep")
+    keep_models: int = Field(
+        0,
+        ge=0,
+        le=10_000,
+        description="models to keep from the whole run, weights only, for the explorer; more of them from its start",
+    )
     patience: int | None = Field(
         None,
         gt=0,

@@ -1,6 +1,6 @@
 // What the views share: the model, the pass on screen, the one without what-ifs, and what the selection means.
 
-import { get, packet, post, forget, ServiceError } from "./api.js";
+import { get, packet, post, forget, ServiceError, weightKey } from "./api.js";
 import { list, select, state } from "./state.js";
 import { spell } from "./parts/dom.js";
 
@@ -78,11 +78,13 @@ export function hidesSome(one) {
 	return one.kind === "self" && n > 1 && (app.pass.causal[one.stack] || (app.pass.window[one.stack] ?? n) < n);
 }
 
+// The step of the run whose weights are looked at, if it is not the model itself.
+const moment = () => (app.model.moments.some(({ step }) => String(step) === state().moment) ? { moment: Number(state().moment) } : {});
 const question = () => {
 	const asked = { text: state().text ?? app.model.example };
 	if (app.model.shape === "encoder-decoder" && state().target !== null) asked.target = state().target;
 	if (state().more && app.model.shape !== "encoder") asked.more = list("more").map(Number);
-	return asked;
+	return { ...asked, ...moment() };
 };
 
 export async function ask() {
@@ -118,7 +120,7 @@ export const reading = (what, asked = {}, pass = app.pass) => get(
 );
 export const thumbnails = () => packet(`api/passes/${app.pass.name}/thumbnails`);
 export async function weight(name, rows, columns) {
-	return (await packet(`api/weights?name=${name}&rows=${part(rows)}&columns=${part(columns)}`))[name];
+	return (await packet(`${weightKey(name, moment().moment)}&rows=${part(rows)}&columns=${part(columns)}`))[name];
 }
 export const weightRow = async (name, row) => (await weight(name, [row, row + 1])).data;
 
@@ -172,13 +174,13 @@ export const choice = (i) => reading("choice", { position: i, step: i, ...ruled(
 export const temperatureOf = (view) => rule("temperature", view === "generation" && app.model.shape === "encoder-decoder" ? 0 : 1);
 const changes = () => ({ ...(state().off ? { off: list("off") } : {}), ...(state().mute ? { mute: list("mute") } : {}) });
 export const generated = () => post("api/generations", {
-	text: app.pass.question.text, ...ruled(temperatureOf("generation")), max_tokens: rule("tokens", 12), ...changes(),
+	text: app.pass.question.text, ...ruled(temperatureOf("generation")), max_tokens: rule("tokens", 12), ...changes(), ...moment(),
 });
 // The pass over all that has been generated before a step.
 export async function generatedPass(step) {
 	const more = (await generated()).steps.slice(0, step).map(({ token }) => token.id);
 	const target = app.model.shape === "encoder-decoder" ? { target: "" } : {};
-	return post("api/passes", { text: app.pass.question.text, ...target, more, ...changes() });
+	return post("api/passes", { text: app.pass.question.text, ...target, more, ...changes(), ...moment() });
 }
 
 // Two words of the text, exchanged; null if none are chosen.
@@ -197,7 +199,7 @@ export function swappedText() {
 export const SWAPS = [["the model", []], ["no positions", ["positions"]], ["no positions, no mask", ["positions", "mask"]]];
 export function swapPass(number) {
 	const [, off] = SWAPS[number >> 1], text = number % 2 ? swappedText() : app.pass.question.text;
-	return post("api/passes", { text, ...(off.length ? { off } : {}) });
+	return post("api/passes", { text, ...(off.length ? { off } : {}), ...moment() });
 }
 
 // What is asked about the answer after a token: a chosen one, or none, which is the likeliest.

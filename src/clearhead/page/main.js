@@ -10,10 +10,11 @@ import { derivation } from "./derivation.js";
 import * as frame from "./frame.js";
 import { listen } from "./keys.js";
 import { drawLesson, openLink } from "./lessons.js";
+import { drawScrubber } from "./scrubber.js";
 import { VIEWS } from "./views.js";
 import { hasStates } from "./views/states.js";
 
-const ASKS = ["text", "target", "more", "off", "mute"]; // changes that make the model run again
+const ASKS = ["text", "target", "more", "off", "mute", "moment"]; // changes that make the model run again
 const WELCOME = "Every number on this page is this model's own, and every number can be clicked: " +
 	"its derivation opens here, down to the terms of a dot product.";
 const WELCOME_TO_STATES = "Every number on this page is this model's own. One with a line below it can be clicked: its derivation opens here.";
@@ -91,6 +92,7 @@ async function draw(changed) {
 		if (mine !== ticket) return;
 		frame.drawTexts();
 		frame.drawChange();
+		drawScrubber();
 		const view = VIEWS[frame.viewName()], isSame = pending.size === 1 && pending.has("cell"), why = view.missing?.();
 		const body = () => (isSame ? null : why ? absent(view.title, why) : view.draw());
 		const [drawn, side] = await again(() => Promise.all([body(), derivation()]));

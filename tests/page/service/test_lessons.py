@@ -60,8 +60,8 @@ def test_a_translator_can_show_all_and_others_say_why() -> None:
         listing = Lessons(ExplorerService(model.bundle, "tiny", "tiny")).listing("en")["lessons"]
         return {one["name"]: one["why"] for one in listing if one["why"]}
 
-    assert reasons(Model(translator("word", positions="learned"))) == {}
-    assert set(reasons(Model(language_model("word")))) == {"18-translation"}
+    assert set(reasons(Model(translator("word", positions="learned")))) == {"20-training"}
+    assert set(reasons(Model(language_model("word")))) == {"18-translation", "20-training"}
     assert "17-kv-cache" in reasons(Model(random_model("encoder", "word")))
 
 

@@ -24,6 +24,7 @@ NEEDS = (
     "projections",
     "scaling",
     "positions",
+    "moments",
 )
 PANEL = "panel.toml"
 LESSON_KEYS = {"title": str, "rows": list, "needs": list, "change": str, "steps": list}
@@ -46,7 +47,7 @@ STATE_KEYS = (
         "sort",
         "stack",
     ),
-    *("site", "swap", "temperature", "top_k", "top_p", "seed", "tokens", "at"),
+    *("site", "swap", "temperature", "top_k", "top_p", "seed", "tokens", "at", "moment"),
 )
 REQUIRED = {
     "lesson": ("title", "change", "steps"),

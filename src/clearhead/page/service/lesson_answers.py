@@ -141,6 +141,7 @@ ANSWERS: dict[str, Callable[[Chosen], Answer]] = {
     "visible": visible_keys,
     "next": following,
     "next p": lambda chosen: number(next_tokens(chosen)[0][1]),
+    "uniform": lambda chosen: number(math.log(chosen.captured.module.config.vocabulary)),
     "surprise": lambda chosen: number(-math.log(next_tokens(chosen)[0][1])),
     "same": is_unchanged,
     "hidden units": lambda chosen: number(config_of(chosen).units(f"{chosen.stack}.0.ffn")),

@@ -5,6 +5,7 @@ head = "@sharp cross"    the head with the largest weights, of cross-attention i
                          @previous, @first (by head statistics) and @moved (whose muting changes most)
 q = "@word chicken pollo"   the first of these words that is there; also @last, @pair and @unsure
 k = "@strongest"         what the query looks at most; also @pair and @word
+moment = "@start"        the first step of the run that was kept; also @early, @middle, and @end, the model itself
 cell, mute, site, look   with {q}, {k}, {at}, {head}, {name}, {stack} filled in; mute = "@head" or "@layer"
 """
 
@@ -23,6 +24,7 @@ from clearhead.page.service.service import ExplorerService
 
 UNSURE = 64  # positions whose predictions are compared
 MEASURES = {"sharp": "largest", "diffuse": "entropy", "previous": "previous", "first": "first"}
+MOMENTS = {"start": 0.0, "early": 0.3, "middle": 0.6}  # places among the steps that were kept
 WORD = re.compile(r"[^\W_]+")  # as the page counts words
 
 
@@ -91,10 +93,22 @@ def resolved(service: ExplorerService, wanted: dict[str, Any]) -> Chosen:
     chosen.q = chosen_token(chosen, str(wanted.get("q", "@pair")), chosen.token_stack, is_query=True)
     chosen.k = chosen_token(chosen, str(wanted.get("k", "@strongest")), chosen.keys, is_query=False)
     chosen.state = state_of(chosen, wanted, text)
-    if chosen.state.get("off") or chosen.state.get("mute"):
+    if any(chosen.state.get(key) for key in ("off", "mute", "moment")):
         off, mute = (tuple(filter(None, chosen.state.get(key, "").split(","))) for key in ("off", "mute"))
-        chosen.changed = pass_of(service, PassRequest(text=text, off=off, mute=mute))
+        moment, target = chosen.state.get("moment"), chosen.state.get("target")
+        asked = PassRequest(
+            text=text, target=target, off=off, mute=mute, moment=int(moment) if moment else None
+        )
+        chosen.changed = pass_of(service, asked)
     return chosen
+
+
+def moment_of(service: ExplorerService, criterion: str) -> str:
+    """The step of the run that fits a criterion; empty for the model itself."""
+    steps, place = list(service.kept), MOMENTS.get(criterion.removeprefix("@"))
+    if place is None or not steps:
+        return criterion if criterion.isdecimal() and int(criterion) in steps else ""
+    return str(steps[round(place * (len(steps) - 1))])
 
 
 def state_of(chosen: Chosen, wanted: dict[str, Any], text: str) -> dict[str, str]:
@@ -109,6 +123,10 @@ def state_of(chosen: Chosen, wanted: dict[str, Any], text: str) -> dict[str, str
     elif state.get("mute") == "@layer" and chosen.at is not None:
         heads = chosen.captured.module.config.heads(chosen.at)
         state["mute"] = ",".join(f"{chosen.at}.{head}" for head in heads)
+    if "moment" in state:
+        state["moment"] = moment_of(chosen.service, state["moment"])
+        if chosen.captured.own_target is not None:  # the same words in every step of the run
+            state["target"] = chosen.captured.own_target
     if "swap" in state:
         state["swap"] = swap_of(text, state["swap"].split()[1:])
     return state

@@ -88,4 +88,5 @@ HAS: dict[str, Callable[[Structure, ExplorerService], bool]] = {
     "projections": can_lose("projections"),
     "scaling": can_lose("scaling"),
     "positions": can_lose("positions"),
+    "moments": lambda structure, _: bool(structure["moments"]),
 }

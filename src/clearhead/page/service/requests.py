@@ -12,6 +12,9 @@ MOST_TOKENS = 4096  # of a sequence: attention weights grow with its square, als
 MOST_BYTES = 256 * 1024  # of a request
 
 
+MOMENT = "the step after which the weights were kept; those of the model itself if omitted"
+
+
 class PassRequest(Settings):
     """A text to look into, and what is changed in the model while it reads it."""
 
@@ -25,6 +28,7 @@ class PassRequest(Settings):
     leave: tuple[int, ...] = Field((), max_length=MOST_TOKENS, description="places of tokens to remove")
     off: tuple[str, ...] = Field((), max_length=8, description="parts of the model to run without")
     mute: tuple[str, ...] = Field((), max_length=4096, description="heads to mute")
+    moment: int | None = Field(None, description=MOMENT)
 
 
 class GenerationRequest(Settings):
@@ -40,8 +44,9 @@ class GenerationRequest(Settings):
     seed: int = Field(1, ge=0, lt=1 << 53, description="seed for sampling")
     off: tuple[str, ...] = Field((), max_length=8, description="parts of the model to run without")
     mute: tuple[str, ...] = Field((), max_length=4096, description="heads to mute")
+    moment: int | None = Field(None, description=MOMENT)
 
     @property
     def decoding(self) -> DecodingConfig:
         """The same rules as settings of decoding."""
-        return DecodingConfig(**self.model_dump(exclude={"text", "off", "mute"}))
+        return DecodingConfig(**self.model_dump(exclude={"text", "off", "mute", "moment"}))

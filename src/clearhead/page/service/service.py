@@ -5,8 +5,9 @@ One pass runs at a time. The numbers come from `inspection`: this is where they 
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, is_dataclass
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 import torch
@@ -14,6 +15,7 @@ import torch
 from clearhead.config.decoding import DecodingConfig
 from clearhead.errors import InputError, suggest
 from clearhead.inspection.cache_comparison import compare_cache
+from clearhead.inspection.kept_models import KeptModel, load_kept
 from clearhead.inspection.passes import Inspector, Pass
 from clearhead.inspection.readings import attribution, embeddings, heads, stream, tensors
 from clearhead.inspection.readings.change import change_of
@@ -28,6 +30,7 @@ from clearhead.page.service.pass_cache import PassCache
 from clearhead.page.service.requests import MOST_CHARACTERS, MOST_TOKENS, GenerationRequest, PassRequest
 
 MOST_NUMBERS = 1 << 24  # in one packet
+MOST_MOMENTS = 8  # kept models that stay in memory
 MOST_READINGS = 64  # that are kept of a pass
 T = TypeVar("T")
 Query = dict[str, str]
@@ -36,12 +39,34 @@ Query = dict[str, str]
 class ExplorerService:
     """Answers the page's questions about one model."""
 
-    def __init__(self, bundle: Bundle, name: str, folder: str, cache: PassCache | None = None) -> None:
-        self.module = bundle.module
+    def __init__(
+        self,
+        bundle: Bundle,
+        name: str,
+        folder: str,
+        cache: PassCache | None = None,
+        kept: Sequence[KeptModel] = (),
+    ) -> None:
+        self.bundle, self.kept = bundle, {one.step: one for one in kept}
         self.cache = PassCache() if cache is None else cache
         self.inspector = Inspector(bundle, MOST_TOKENS, self.cache.most_bytes)
-        self.structure = describe(self.inspector, name) | {"folder": folder}
+        self.inspector_after = lru_cache(MOST_MOMENTS)(self._inspector_after)
+        moments = [{"step": one.step, "loss": one.loss} for one in kept]
+        self.structure = describe(self.inspector, name) | {"folder": folder, "moments": moments}
         self.lock = self.inspector.lock
+
+    def inspector_of(self, moment: int | None) -> Inspector:
+        """What runs the model, or the model as it was after a step that was kept."""
+        if moment is None:
+            return self.inspector
+        if moment not in self.kept:
+            known = ", ".join(map(str, self.kept)) or "none"
+            raise InputError(f"No model was kept after step {moment}.\nThe steps that were kept: {known}.")
+        return self.inspector_after(moment)
+
+    def _inspector_after(self, moment: int) -> Inspector:
+        kept = load_kept(self.bundle, self.kept[moment])
+        return Inspector(kept, MOST_TOKENS, self.cache.most_bytes)
 
     def run_pass(self, request: PassRequest) -> dict[str, Any]:
         """Runs the model on a text, unless that pass is still kept; what the page needs first."""
@@ -49,7 +74,7 @@ class ExplorerService:
         with self.lock:
             if known := self.cache.find(question):
                 return known
-            captured = self.inspector.run(
+            captured = self.inspector_of(request.moment).run(
                 request.text,
                 request.target,
                 request.more,
@@ -107,7 +132,8 @@ class ExplorerService:
 
     def weights(self, query: Query) -> bytes:
         """Some rows and columns of a weight."""
-        known = dict(self.module.named_parameters())
+        module = self.inspector_of(optional(query, "moment")).bundle.module
+        known = dict(module.named_parameters())
         name = query.get("name", "")
         if name not in known:
             raise InputError(f"{name} is not a weight of this model. {suggest(name, known)}")
@@ -139,7 +165,8 @@ class ExplorerService:
     def generate(self, request: GenerationRequest) -> dict[str, Any]:
         """A text generated with the cache and without it."""
         with self.lock:
-            found = compare_cache(self.inspector, request.text, request.decoding, request.off, request.mute)
+            inspector = self.inspector_of(request.moment)
+            found = compare_cache(inspector, request.text, request.decoding, request.off, request.mute)
         steps = [asdict(step) | {"difference": step.furthest.size} for step in found.steps]
         return {"prompt": as_json(found.prompt), "steps": steps}
 

@@ -1,6 +1,7 @@
 """The explorer's HTTP interface: an ASGI app of its own, for `clearhead explore`, and to be mounted by a server.
 
     GET  /                                   the page, and page/… its files
+    GET  page/saved.html                     the page as one file, without answers
     GET  api/model                           the structure of the model
     POST api/passes                          runs the model on a text: tokens, sites, predictions, and a name
     GET  api/passes/NAME/tensors?sites=a,b   numbers, as a packet (see `page.service.packets`); &head=2&rows=5:8 a part
@@ -17,7 +18,7 @@ JSON for structure, packets for numbers. One pass runs at a time; answers that n
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -27,13 +28,15 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from clearhead.api import Model
 from clearhead.errors import ClearheadError, InputError
+from clearhead.inspection.kept_models import KeptModel
 from clearhead.inspection.passes import Pass
 from clearhead.page import page_files
+from clearhead.page.one_file import one_file
 from clearhead.page.service.lessons import Lessons
 from clearhead.page.service.pass_cache import PassExpired
 from clearhead.page.service.requests import MOST_BYTES, GenerationRequest, PassRequest
@@ -66,6 +69,10 @@ class Endpoints:
         if file is None:
             raise HTTPException(404)
         return FileResponse(file)
+
+    async def saved(self, request: Request) -> Response:
+        """The page as one file, into which the browser puts the answers that it has."""
+        return HTMLResponse(one_file({}))
 
     async def model(self, request: Request) -> Response:
         """The structure of the model."""
@@ -184,12 +191,13 @@ def explorer_app(
     token: str | None = None,
     keys: Keys | None = None,
     lessons: Path | None = None,
+    kept: Sequence[KeptModel] = (),
 ) -> Starlette:
     """The page and its service for one model, under the names `hosts`; requests need the token or a key, if given.
 
-    `lessons` is a folder with lessons of one's own.
+    `lessons` is a folder with lessons of one's own, `kept` are models of the same run after some of its steps.
     """
-    endpoints = Endpoints(ExplorerService(model.bundle, name, folder), lessons)
+    endpoints = Endpoints(ExplorerService(model.bundle, name, folder, kept=kept), lessons)
     handlers: dict[Any, Callable[[Request, Exception], Awaitable[Response]]]
     handlers = {ClearheadError: report_error, ClientDisconnect: report_leaving, Exception: report_fault}
     access = [Middleware(OwnOriginOnly, hosts=hosts)]
@@ -200,6 +208,7 @@ def explorer_app(
     return Starlette(
         routes=[
             Route("/", endpoints.page),
+            Route("/page/saved.html", endpoints.saved),
             Route("/page/{path:path}", endpoints.page),
             Route("/api/model", endpoints.model),
             Route("/api/passes", endpoints.passes, methods=["POST"]),

@@ -23,6 +23,7 @@ from clearhead.data.batching.batches import Batch, Position
 from clearhead.data.batching.loader import Loader
 from clearhead.data.prepare import Prepared
 from clearhead.errors import TrainingError
+from clearhead.inspection.kept_models import kept_steps
 from clearhead.layers.attention import Attention
 from clearhead.layers.dropout import Dropout, drawing_from
 from clearhead.machine.load import LoadMeter
@@ -110,9 +111,15 @@ class Trainer:
         """Whether an evaluation follows a step."""
         return self.validation is not None and (step % self.evaluate_every == 0 or step == self.steps)
 
+    @cached_property
+    def kept_steps(self) -> set[int]:
+        """The steps after which the weights are kept for the explorer."""
+        return kept_steps(self.training.keep_models, self.steps)
+
     def records_at(self, step: int) -> bool:
-        """Whether a record follows a step: one that is logged, evaluated or saved, and the last."""
+        """Whether a record follows a step: one that is logged, evaluated, saved or kept, and the last."""
         is_due = step % self.training.log_every == 0 or step % self.checkpoint_every == 0
+        is_due |= step in self.kept_steps
         return is_due or self.evaluates_at(step) or step == self.steps or self.is_stopped
 
     def is_last_of_step(self, record: Record) -> bool:
@@ -122,6 +129,10 @@ class Trainer:
     def saves_after(self, record: Record) -> bool:
         """Whether a checkpoint follows a record."""
         return self.is_last_of_step(record) and record.step % self.checkpoint_every == 0
+
+    def keeps_after(self, record: Record) -> bool:
+        """Whether the weights are kept for the explorer after a record."""
+        return self.is_last_of_step(record) and record.step in self.kept_steps
 
     def train(self) -> Iterator[Record]:
         """The loop: every record from the current step to the end."""

@@ -4,6 +4,7 @@ runs/NAME/recipe.toml     the recipe, in steps even where it was given in epochs
 runs/NAME/log.jsonl       one record per line
 runs/NAME/checkpoints/    what --resume reads
 runs/NAME/best/, last/    model folders
+runs/NAME/models/         the weights after some steps, which `clearhead explore` scrubs through, if any are kept
 runs/NAME/trials.json     the recipes that were tried before one was chosen, if any
 runs/NAME/quality.json    the scores of the best model on held-out data
 runs/NAME/report.html     curves, samples, attention, data, settings; rewritten at each evaluation

@@ -14,6 +14,7 @@ from typing import Any, TextIO
 from clearhead import model_folder
 from clearhead.config.run import RunConfig
 from clearhead.errors import CheckpointError
+from clearhead.inspection.kept_models import keep_model
 from clearhead.models.model import Model
 from clearhead.storage import write_atomically
 from clearhead.training.evaluation.samples import Sampler
@@ -52,6 +53,9 @@ class Observer:
     def after_evaluation(self, record: EvaluationRecord) -> list[Sample]:
         """What follows an evaluation, with the weights to keep in place; the samples, which are added too."""
         return []
+
+    def keep_moment(self, step: int) -> None:
+        """What follows a step whose weights are kept for the explorer, with these weights in place."""
 
     def before_checkpoint(self) -> None:
         """What must be on disk before a checkpoint is."""
@@ -149,6 +153,11 @@ class FolderWriter(Observer):
             self.add(scores)
         self.report()
         return samples
+
+    def keep_moment(self, step: int) -> None:
+        """Keeps the weights, with the training loss before them."""
+        steps = self.summary.history.steps
+        keep_model(self.folder.path, self.sampler.bundle, step, steps[-1].loss if steps else None)
 
     def before_checkpoint(self) -> None:
         """Flushes the log: a checkpoint never knows of more steps than the log."""

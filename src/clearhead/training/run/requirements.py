@@ -103,9 +103,10 @@ def free_in_container(folder: Path = Path("/sys/fs/cgroup")) -> int:
 
 
 def disk_bytes(training: TrainingConfig, model: Model) -> int:
-    """The most that a run folder takes: the checkpoints and one being written; best, last and one being written."""
+    """The most that a run folder takes: checkpoints, best and last, of each one being written, and the kept models."""
     weights = weight_bytes(model, True) + weight_bytes(model, False)
-    return (training.keep_checkpoints + 1) * state_bytes(training, model) + 3 * weights + OTHER_FILES
+    models = (3 + training.keep_models) * weights
+    return (training.keep_checkpoints + 1) * state_bytes(training, model) + models + OTHER_FILES
 
 
 def check_disk(training: TrainingConfig, needed: int, out: Path) -> int:

@@ -67,6 +67,9 @@ class Run:
                 self.observer.recording(trainer, resume, before),
                 Saver(RunFolder(self.out).checkpoints, trainer) as saver,
             ):
+                if not trainer.step and 0 in trainer.kept_steps:
+                    with trainer.weights_to_save():
+                        self.observer.keep_moment(0)
                 for record in trainer.train():
                     self.observer.add(record)
                     yield record
@@ -74,6 +77,9 @@ class Run:
                         with trainer.weights_to_save():
                             samples = self.observer.after_evaluation(record)
                         yield from samples
+                    if trainer.keeps_after(record):
+                        with trainer.weights_to_save():
+                            self.observer.keep_moment(record.step)
                     if trainer.saves_after(record):
                         self.observer.before_checkpoint()
                         saver.save()
