@@ -13,7 +13,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from clearhead.errors import ModelFolderError
-from clearhead.model_folder import Bundle, read_weights, weights_of, why_unreadable
+from clearhead.folder_files import why_unreadable
+from clearhead.model_folder import Bundle, read_weights, weights_of
 from clearhead.models.int8 import pack
 from clearhead.storage import atomic_file
 
