@@ -54,7 +54,7 @@ torture: $(VENV)/.core ## Kill a run fifty times and check that it still ends wi
 	@$(BIN)/python benchmarks/torture.py $(OPTIONS)
 
 soak: $(VENV)/.full ## Load a server for ten minutes, and then ten times over
-	@CLEARHEAD_CASES=2860 $(BIN)/python -m pytest -q -m prove tests/serving/server/test_description.py
+	@CLEARHEAD_CASES=2500 $(PYTEST) tests/serving/server/test_description.py
 	@$(BIN)/python benchmarks/serving_soak.py $(OPTIONS)
 
 shipped: $(VENV)/.core ## Train the models that the package contains again, and replace them if they are as good
