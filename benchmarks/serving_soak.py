@@ -143,11 +143,13 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--model", type=Path, help="a trained model in place of random weights")
-    parser.add_argument("--after", type=Path, help="an earlier result, whose runs count too")
-    options = parser.parse_args()
-    runs: list[dict[str, Any]] = (
-        [] if options.after is None else json.loads(options.after.read_text())["runs"]
+    parser.add_argument(
+        "--after", type=Path, nargs="+", default=[], help="earlier results, whose runs count too"
     )
+    options = parser.parse_args()
+    runs: list[dict[str, Any]] = [
+        one for earlier in options.after for one in json.loads(earlier.read_text())["runs"]
+    ]
     with TemporaryDirectory() as place:
         folder = Path(place) / "model"
         weights = write_recipe(folder, "python-lm")
