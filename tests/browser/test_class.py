@@ -191,9 +191,9 @@ def test_large_type_shows_a_panel_a_screen(visit: Visit, shape: str, subtests: p
 WIDTHS = """() => [document.documentElement.scrollWidth, Math.min(
   ...[...document.querySelectorAll('.panel > header > div:first-child')].map((one) => one.clientWidth))]"""
 
-CLIPPED = (
-    "() => [...document.querySelectorAll('.texts textarea')].some((one) => one.scrollWidth > one.clientWidth)"
-)
+CLIPPED = """() => [...document.querySelectorAll('.texts textarea')]
+  .some((one) => one.scrollWidth > one.clientWidth || one.scrollHeight > one.clientHeight)"""
+LONG = "the chicken did not cross the road because it was too tired"
 
 
 def test_every_view_fits_every_screen(visit: Visit) -> None:
@@ -209,6 +209,10 @@ def test_every_view_fits_every_screen(visit: Visit) -> None:
                 assert wide <= width, f"{view}, {width}"
                 assert turn or not visitor.page.evaluate(CLIPPED), f"{view}, {width}: a text is clipped"
                 assert narrowest > 150, f"{view}, {width}: a title has no room"
+        for width in (1280, 1024):  # the longer text takes two lines
+            visitor.page.set_viewport_size({"width": width, "height": 720})
+            visitor.go("text", text=LONG, target=LONG, q=width % 5)
+            assert not visitor.page.evaluate(CLIPPED), f"{width}: a long text is clipped"
         if not turn:
             visitor.page.set_viewport_size({"width": 1280, "height": 720})
             enlarge(visitor)

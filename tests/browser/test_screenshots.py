@@ -2,8 +2,8 @@
 
     CLEARHEAD_SCREENSHOTS=FOLDER pytest tests/browser/test_screenshots.py
 
-makes those of the documentation anew, from the models in FOLDER: `spanish` and `reviews`, as the shipped recipes
-train them.
+makes those of the documentation anew, from the models in FOLDER, `spanish` and `reviews`, as the shipped recipes
+train them, and from the package's translator.
 """
 
 import os
@@ -29,7 +29,10 @@ SPANISH = {"text": "La chica lee un libro rojo.", "at": "decoder.1.cross", "head
 REVIEW = {"text": "The music was great, but the plot was boring."}
 
 MUTED = [f"decoder.1.cross.{head}" for head in range(4 if FOLDER else 3)]  # all of them
-SHAPES = {"spanish": "encoder-decoder", "reviews": "encoder"}
+SHAPES = {"spanish": "encoder-decoder", "reviews": "encoder", "translator": "encoder-decoder"}
+TIRED = "The chicken didn't cross the road because it was too tired."
+# Of models that know other words.
+PLAIN = {"text": "the cat sat on the green table", "other": "the dog sat on the green table"}
 
 # name: model, view, selection; the large one is the last of its model, as the text stays large
 PICTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -43,6 +46,11 @@ PICTURES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "explorer-generation": ("spanish", "generation", SPANISH | {"step": 4}),
     "explorer-projector": ("spanish", "attention", SPANISH),
     "explorer-classifier": ("reviews", "classifier", REVIEW),
+    "explorer-two-texts": (
+        "translator",
+        "contrast",
+        {"text": TIRED, "other": TIRED.replace("tired", "wide")},
+    ),
 }
 SCREENS = {
     "overview": 1000,
@@ -53,14 +61,16 @@ SCREENS = {
 
 @pytest.mark.parametrize("folder", list(SHAPES))
 def test_pictures_are_taken(visit: Callable[..., Visitor], folder: str, tmp_path: Path) -> None:
-    model: Model = load(Path(FOLDER) / folder) if FOLDER else MODELS[SHAPES[folder]]()
+    place = "builtin:translator" if folder == "translator" else Path(FOLDER or "") / folder
+    model: Model = load(place) if FOLDER else MODELS[SHAPES[folder]]()
     visitor = visit(model, folder, alone=True, color_scheme="light")
     for name, (of, view, state) in PICTURES.items():
         if of != folder:
             continue
         visitor.page.set_viewport_size({"width": WIDTH, "height": SCREENS.get(name, 900)})
-        given = state if FOLDER else state | {"text": "the cat sat on the green table"}
-        visitor.go(view, **given)
+        visitor.go(view, **state if FOLDER else state | PLAIN)
+        if view == "contrast":
+            visitor.page.wait_for_selector("[data-panel=patching][data-done=true]")
         if name == "explorer-projector":
             enlarge(visitor)
         assert visitor.page.locator("main .panel").count() > 0

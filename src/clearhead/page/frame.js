@@ -84,6 +84,14 @@ export function fillTexts(changed) {
 	if (changed.has("text")) fill("text", state().text ?? app.model.example);
 }
 
+// A text that is too long for its line takes two smaller ones.
+export function fitTexts() {
+	for (const box of document.querySelectorAll(".texts textarea")) {
+		box.classList.remove("long");
+		box.classList.toggle("long", box.scrollWidth > box.clientWidth);
+	}
+}
+
 const tool = (text, label, title, onclick, id) => h("button", { id, title, "aria-label": label, onclick }, text);
 
 const saves = (fail) => async ({ target: button }) => {
@@ -121,6 +129,10 @@ export function drawTop(redrawn, fail) {
 
 // The translation in its box, and beside it what the model says next.
 export function drawTexts() {
+	drawOutput();
+	fitTexts(); // beside what the model says, which may be long too
+}
+function drawOutput() {
 	if (app.model.shape === "encoder-decoder") {
 		fill("target", state().target ?? app.pass.own_target ?? "");
 		const box = document.querySelector('[data-key="field target"]');

@@ -131,7 +131,7 @@ async function start() {
 	listen();
 	addEventListener("pointerdown", (event) => closeMenus(event.target));
 	let waiting = null;
-	addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(() => fitAll(document.body), 100); });
+	addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(() => { frame.fitTexts(); fitAll(document.body); }, 100); });
 	subscribe((changed) => { frame.fillTexts(changed); draw(changed); });
 	await openLink().catch(fail);
 	draw(["view"]);
