@@ -207,8 +207,8 @@ def direction(W: Tensor, goal: Logit) -> Tensor:
 def pool_shares(kind: str, X: Tensor) -> Tensor:
     """Which share each number of X (n, d) has in the pooled vector; the largest ones are chosen as in this pass."""
     shares = torch.zeros_like(X)
-    if kind == "mean":
-        shares += 1 / len(X)
+    if kind in ("mean", "root"):
+        shares += len(X) ** (-1 if kind == "mean" else -0.5)
     elif kind == "max":
         shares[X.argmax(0), torch.arange(X.shape[1], device=X.device)] = 1
     else:

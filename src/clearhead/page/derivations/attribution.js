@@ -48,7 +48,7 @@ async function start(t, i, id, against) {
 	}
 	const rows = tokens(stack).map((_, k) => Array.from(rowOf(X, k))), { pool: kind, pool_dense } = config;
 	if (pool_dense !== "none") g = await dense(g, pooledOf(rows), "head.dense", DENSE[pool_dense]);
-	const own = (c) => ({ mean: 1 / rows.length, first: Number(t === 0), last: Number(t === rows.length - 1), max: Number(rows.findIndex((x) => x[c] === pooledOf(rows)[c]) === t) })[kind];
+	const own = (c) => ({ mean: 1 / rows.length, root: rows.length ** -0.5, first: Number(t === 0), last: Number(t === rows.length - 1), max: Number(rows.findIndex((x) => x[c] === pooledOf(rows)[c]) === t) })[kind];
 	return g.map((x, c) => x * own(c));
 }
 // The same where a part adds to the stream of token t: the way down, through the norms.
