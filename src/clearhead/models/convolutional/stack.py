@@ -119,9 +119,9 @@ class FilterStack(Stack):
         return [part for part in (self.tokens, self.ngrams, self.positions) if part is not None]
 
     def forward(self, X: Tensor, counts: Tensor | None = None) -> Tensor:
-        """(b, n, token_d) -> (b, n, d)."""
-        for block in self.blocks:
-            X = self.dropout(block(X, counts))
+        """(b, n, token_d) -> (b, n, d); what leaves the last block is dropped by the head, after pooling."""
+        for i, block in enumerate(self.blocks):
+            X = block(self.dropout(X) if i else X, counts)
         return X
 
     def carried(self, block: nn.Module) -> tuple[str, ...]:

@@ -14,7 +14,8 @@ from clearhead.training.recipes.trials.folds import Fold, FoldData, prepare_fold
 from clearhead.training.recipes.trials.trial import expected_seconds
 
 MEASURING = 0.4  # of the time, at most, that preparing and timing the candidates takes
-FIRST_FOLD = 0.6  # of the time that is left then, for the first fold: the machine may become busier
+FIRST_FOLD = 0.7  # of the time that is left then, for the first fold: the machine may become busier
+LONGER = 1.5  # times a complete trial that the run takes, which learns from more texts
 FEW_TEXTS = 0.3  # the share of the texts below which fewer candidates are tried instead
 FEWEST_TEXTS = 0.05  # the share below which trials say nothing
 
@@ -31,8 +32,11 @@ class Budget:
     prepared: dict[tuple[int, str, int | None], FoldData] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, candidates: Sequence[Candidate], fold: Fold, deadline: float) -> "Budget":
-        """Times a few steps of each candidate, in their order, as long as there is time for that."""
+    def of(cls, candidates: Sequence[Candidate], fold: Fold, deadline: float, end: float = 0.0) -> "Budget":
+        """Times a few steps of each candidate, in their order, as long as there is time for that.
+
+        If the longest run would leave time until the `end` of all minutes, trials have that too.
+        """
         self = cls(deadline)
         started = time.perf_counter()
         last = started + MEASURING * (deadline - started)
@@ -41,7 +45,9 @@ class Budget:
                 break
             self.seconds.append(expected_seconds(candidate.run, self.data(candidate.run, fold), last))
             self.candidates.append(candidate)
-        kept, self.share = fit_into(self.seconds, FIRST_FOLD * (deadline - time.perf_counter()))
+        if self.seconds:
+            self.deadline = max(deadline, end - LONGER * max(self.seconds))
+        kept, self.share = fit_into(self.seconds, FIRST_FOLD * (self.deadline - time.perf_counter()))
         self.candidates = [self.candidates[k] for k in kept]
         self.seconds = [self.share * self.seconds[k] for k in kept]
         return self

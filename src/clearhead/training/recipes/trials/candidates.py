@@ -23,7 +23,8 @@ LONG_CONTEXT, TEXTS_AT_ONCE = (
 )  # of filters, which have no attention that grows with the square of a text
 LETTERS_AT_ONCE, FEWEST_BATCHES = 8192, 40  # of a batch of letters, at most; batches of an epoch, at least
 FEWEST_STEPS = 300  # in which runs of letters are learned
-FEWEST_ROWS, MOST_ROWS, LETTERS_A_ROW = 1 << 13, 1 << 17, 8  # of the table of runs
+# Rows of the table of runs, of which few should share one; and its numbers, as every step changes all of them.
+FEWEST_ROWS, MOST_ROWS, LETTERS_A_ROW, MOST_NUMBERS = 1 << 13, 1 << 19, 2, 1 << 23
 
 WORDS: dict[str, Any] = {"kind": "word", "vocabulary": MOST_TOKENS, "lowercase": True}
 LETTER_TOKENS: dict[str, Any] = {"kind": "character", "vocabulary": 512, "lowercase": True}
@@ -51,7 +52,7 @@ TEXT: dict[str, Table] = {
 }  # fmt: skip
 SINGLE_LETTERS: dict[str, Any] = {"kind": "dna"}
 STEADY: dict[str, Any] = {"average": "exponential", "average_decay": 0.99, "batch_tokens": 2700}
-MOTIFS: dict[str, Any] = {"family": "convolutional", "d": 128, "token_d": 16, "dropout": 0.2}
+MOTIFS: dict[str, Any] = {"family": "convolutional", "d": 128, "token_d": 16, "dropout": 0.3}
 DNA: dict[str, Table] = {
     "filters at learned positions": {
         "tokenizer": SINGLE_LETTERS,
@@ -108,11 +109,12 @@ def tables_of(run: RunConfig, table: Table, sample: DataSample) -> dict[str, Any
 def fitting_runs(sample: DataSample) -> tuple[dict[str, Any], dict[str, Any]]:
     """Sizes of a model of runs of letters for some data, and of its batches."""
     characters, classes = sample.characters, len(sample.labels)
-    rows = 1 << max(1, characters // LETTERS_A_ROW).bit_length()
+    d = 4 if classes < 3 else min(64, 8 * -(-classes // 8))  # room for a direction per class, or nearly
+    rows = min(MOST_ROWS, MOST_NUMBERS // d, characters // LETTERS_A_ROW)
     batch = max(1024, min(LETTERS_AT_ONCE, characters // FEWEST_BATCHES))
     model = {
-        "d": min(64, 4 * -(-classes // 2)),  # room for a direction per class, or nearly
-        "ngram_rows": max(FEWEST_ROWS, min(MOST_ROWS, rows)),
+        "d": d,
+        "ngram_rows": 1 << (max(FEWEST_ROWS, rows) - 1).bit_length(),
         "context": min(LONG_CONTEXT, sample.quantile(0.99) + 2),
     }
     epochs = max(FORGETTING["epochs"], FEWEST_STEPS * batch / max(1, characters))

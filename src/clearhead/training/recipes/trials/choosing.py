@@ -24,7 +24,7 @@ from clearhead.training.recipes.trials.halving import Entry, halve
 from clearhead.training.recipes.trials.trial import Judgement, try_recipe
 
 FOLDS = 3  # at most, unless the user asks for more
-SHARE = 0.4  # of the minutes, at most, that trials take, so that a late one leaves half of them to the run
+SHARE = 0.4  # of the minutes that trials may take; more if the run does not need the rest
 FLOOR = 0.2  # of that time, at most, for the floor
 PLANNING, EVALUATING = 4.0, 0.15  # seconds before the first step of a run; the share of evaluations after it
 LEAST = 0.25  # of the minutes, for the steps of the run, whatever the trials took
@@ -159,7 +159,8 @@ def choose_recipe(
     if len(examples) < FEWEST_EXAMPLES or not folds:
         few = f"{len(examples)} examples are too few, or too many of them are equal, to tell recipes apart"
         return run, [*reasons, f"no trials: {few}"], None
-    found = run_trials(candidates, folds, sample, started + seconds, progress)
+    end = started + 60 * (1 - EVALUATING) * given - PLANNING
+    found = run_trials(candidates, folds, sample, started + seconds, progress, end)
     chosen = found.winner.candidate.run if found.winner else run
     whole = sample.characters / max(1, sum(len(example.text) for example in examples))
     left = 60 * given - (time.perf_counter() - started)
@@ -188,13 +189,18 @@ def run_trials(
     sample: DataSample,
     deadline: float,
     progress: Progress,
+    end: float = 0.0,
 ) -> Trials:
-    """Tries candidates on folds until the deadline; the floor is judged on the first fold, then where there is time."""
+    """Tries candidates on folds until the deadline, or longer if the run leaves time until the end.
+
+    The floor is judged on the first fold, then where there is time.
+    """
     started = time.perf_counter()
     progress("Trying a bag of n-grams, the floor", time_left(deadline))
     floor = [judge_floor(folds[0], sample.is_dna, started + FLOOR * (deadline - started))]
     progress("Timing the candidates", time_left(deadline))
-    budget = Budget.of(candidates, folds[0], deadline)
+    budget = Budget.of(candidates, folds[0], deadline, end)
+    deadline = budget.deadline
 
     def try_one(candidate: Candidate, fold: Fold, seconds: float) -> Judgement | None:
         what = f"Trying {candidate.name}, fold {fold.number + 1} of {len(folds)}"

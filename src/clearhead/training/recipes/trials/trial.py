@@ -51,7 +51,8 @@ def try_recipe(
         for record in trainer.train():
             progress(record.step / steps)
             trainer.is_stopping = time.perf_counter() >= deadline
-        right, loss = judge(trainer.model, data, run.training.batch_tokens)
+        with trainer.average.applied():
+            right, loss = judge(trainer.model, data, run.training.batch_tokens)
     return Judgement(right, loss, trainer.step, time.perf_counter() - started, trainer.step >= steps)
 
 
