@@ -1,7 +1,7 @@
 """Convolutional models of two shapes: `Inputs` enter, logits leave."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from clearhead.config.convolutional import ConvolutionalConfig
 from clearhead.layers.rows import RowState
@@ -50,6 +50,11 @@ class ConvolutionalEncoder(Model):
         table = make_table(config.vocabulary, config.width_tokens)
         self.encoder = FilterStack(config, table)
         self.head = make_head(config, table)
+
+    def quieten(self) -> None:
+        """Positions start at zero: as large as the letters, they would hide from the filters what is there."""
+        if self.encoder.positions is not None:
+            nn.init.zeros_(self.encoder.positions.weight)
 
     def vectors(self, inputs: Inputs) -> Tensor:
         """One vector per token: (b, n, d)."""
