@@ -22,10 +22,10 @@ from typing import Any
 
 from harness import (
     SHARED_DATA,
+    add_result,
     arguments,
     environment_of,
     report,
-    results_file,
     train_and_evaluate,
     write_plays,
 )
@@ -122,17 +122,6 @@ def correlation(confusion: list[list[int]]) -> float:
     return (a * d - b * c) / math.sqrt(max(1, (a + b) * (c + d) * (a + c) * (b + d)))
 
 
-def add(name: str, result: dict[str, Any]) -> None:
-    """Adds a result to the file of today."""
-    path = results_file("first_model")
-    known = json.loads(path.read_text(encoding="utf-8"))["results"] if path.exists() else {}
-    same = ("split", "minutes", "trials_given")
-    others = [old for old in known.get(name, []) if any(old.get(key) != result[key] for key in same)]
-    kept = sorted([*others, result], key=lambda one: [str(one.get(key)) for key in same])
-    found = {"question": "first_model"} | environment_of(PACKAGES) | {"results": known | {name: kept}}
-    path.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-
-
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--minutes", type=float, default=5.0)
@@ -153,7 +142,8 @@ def main() -> None:
         for split in splits:
             results[name].append(measure(name, options.minutes, split, options.trials))
             if options.add:
-                add(name, results[name][-1])
+                same = ("split", "minutes", "trials_given")
+                add_result("first_model", name, results[name][-1], same, PACKAGES)
         first, qualities = results[name][0], [result["quality"] for result in results[name]]
         numbers = [key for key, value in qualities[0].items() if isinstance(value, float)]
         means = {key: round(statistics.mean(quality[key] for quality in qualities), 4) for key in numbers}

@@ -109,6 +109,22 @@ def results_file(question: str) -> Path:
     return RESULTS / f"{question}_{machine()}_{date.today().isoformat()}.json"
 
 
+def add_result(
+    question: str,
+    name: str,
+    result: dict[str, Any],
+    same: tuple[str, ...],
+    packages: tuple[str, ...] = ("torch",),
+) -> None:
+    """Adds a result to the file of today; it takes the place of one that has the same name and these same values."""
+    path = results_file(question)
+    known = json.loads(path.read_text(encoding="utf-8"))["results"] if path.exists() else {}
+    others = [old for old in known.get(name, []) if any(old.get(key) != result[key] for key in same)]
+    kept = sorted([*others, result], key=lambda one: [str(one.get(key)) for key in same])
+    found = {"question": question} | environment_of(packages) | {"results": known | {name: kept}}
+    path.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+
+
 def environment_of(packages: tuple[str, ...]) -> dict[str, Any]:
     """Commit, versions, machine and threads."""
     commit = subprocess.run(
