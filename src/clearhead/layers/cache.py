@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from clearhead.errors import InputError
 from clearhead.layers.attention import Dimensions
 from clearhead.layers.convolution import latest
-from clearhead.layers.masks import View
+from clearhead.layers.memory import Memory
 
 FIRST_SLOTS = 128  # slots reserved at first; more are added when they are needed
 
@@ -25,7 +24,9 @@ FIRST_SLOTS = 128  # slots reserved at first; more are added when they are neede
 class Cache:
     """Keys and values of every block of a decoder, for every sequence of a batch.
 
-    Sequences may leave and join between steps: the first `batch` rows of the store are in use.
+    Sequences may leave and join between steps: the first `batch` rows of the store are in use. Sequences of equal
+    length that change places copy nothing: `origins` says in which row of the store each slot is, and who asks for `K`
+    or `V` has them copied to their places first.
     """
 
     def __init__(
@@ -41,8 +42,33 @@ class Cache:
         self.past = past  # (b, reach, d) the last vectors before a convolution, where there is one
         self.lengths = torch.zeros(batch, dtype=torch.long)  # on the CPU: they decide shapes
         room = self.room(0)
-        self.K = [like.new_zeros(batch, len(size.key_heads), room, size.d_k) for size in sizes]
-        self.V = [like.new_zeros(batch, len(size.key_heads), room, size.d_v) for size in sizes]
+        self.origins: Tensor | None = None  # (b, slots); slots that are not in it are in their own rows
+        self.stored_K = [like.new_zeros(batch, len(size.key_heads), room, size.d_k) for size in sizes]
+        self.stored_V = [like.new_zeros(batch, len(size.key_heads), room, size.d_v) for size in sizes]
+
+    @property
+    def K(self) -> list[Tensor]:
+        """The keys of every block, each sequence in its own row."""
+        self.settle()
+        return self.stored_K
+
+    @property
+    def V(self) -> list[Tensor]:
+        """The values of every block, each sequence in its own row."""
+        self.settle()
+        return self.stored_V
+
+    def settle(self) -> None:
+        """Copies what is in other rows of the store to the rows of its sequences."""
+        if self.origins is None:
+            return
+        rows = torch.arange(len(self.origins))
+        moved = (self.origins != rows[:, None]).any(1).nonzero()[:, 0]
+        origins, slots = self.origins[moved], torch.arange(self.origins.shape[1])
+        for X in (*self.stored_K, *self.stored_V):
+            new = X[origins.to(X.device), :, slots.to(X.device)]  # (moved, slots, g, d_k)
+            X[moved.to(X.device), :, : len(slots)] = new.transpose(1, 2)
+        self.origins = None
 
     @property
     def slots(self) -> int:
@@ -73,12 +99,14 @@ class Cache:
     @property
     def bytes(self) -> int:
         """Memory of all keys and values."""
-        return sum(X.numel() * X.element_size() for X in self.K + self.V)
+        return sum(X.numel() * X.element_size() for X in self.stored_K + self.stored_V)
 
     @property
     def used_bytes(self) -> int:
         """Memory of the keys and values in use, without what is reserved for later tokens."""
-        return sum(X[: self.batch, :, : self.used].numel() * X.element_size() for X in self.K + self.V)
+        return sum(
+            X[: self.batch, :, : self.used].numel() * X.element_size() for X in self.stored_K + self.stored_V
+        )
 
     def open(self, n: int, counts: Tensor | None = None) -> "Chunk":
         """Opens a step of n tokens a row, of which the first `counts` are real."""
@@ -95,6 +123,10 @@ class Cache:
     def select(self, rows: Tensor) -> None:
         """Keeps these sequences, in this order; one may be kept twice. Rows that stay are not touched."""
         rows, used = rows.cpu(), self.used
+        if self.past is None and not self.is_ring and used and bool((self.lengths == used).all()):
+            self.refer(rows, used)
+            return
+        self.settle()
         self.reserve(len(rows), used)
         moved = (rows != torch.arange(len(rows))).nonzero()[:, 0]
         for X in (*self.K, *self.V):
@@ -102,8 +134,23 @@ class Cache:
         self.lengths = self.lengths[rows]
         self.past = None if self.past is None else self.past[rows.to(self.past.device)]
 
+    def refer(self, rows: Tensor, used: int) -> None:
+        """Keeps these sequences of equal length without copying them.
+
+        New tokens are written behind all that is kept, so that they overwrite nothing that another sequence needs.
+        """
+        own = torch.arange(self.batch)[:, None]
+        known = own[:, :0] if self.origins is None else self.origins
+        origins = torch.cat([known, own.expand(-1, used - known.shape[1])], 1)[rows]
+        self.reserve(len(rows), used)
+        self.lengths = self.lengths[rows]
+        self.origins = (
+            None if torch.equal(origins, torch.arange(len(rows))[:, None].expand_as(origins)) else origins
+        )
+
     def join(self, other: "Cache") -> None:
         """Adds the sequences of another cache to the batch."""
+        self.settle()
         batch, used = self.batch, other.used
         self.capacity = max(self.capacity, other.capacity)
         self.reserve(batch + other.batch, max(self.used, used))
@@ -115,10 +162,13 @@ class Cache:
 
     def copy(self, rows: Tensor) -> "Cache":
         """These sequences as a cache of their own."""
+        self.settle()
         other, rows = copy(self), rows.cpu()
         other.lengths = self.lengths[rows]
         room = self.room(other.used)
-        other.K, other.V = ([X[:, :, :room][rows.to(X.device)] for X in store] for store in (self.K, self.V))
+        other.stored_K, other.stored_V = (
+            [X[:, :, :room][rows.to(X.device)] for X in store] for store in (self.K, self.V)
+        )
         other.past = None if self.past is None else self.past[rows.to(self.past.device)]
         return other
 
@@ -128,7 +178,7 @@ class Cache:
         Rows are at least doubled, so that sequences that join one by one cause few copies.
         """
         room = self.room(length)
-        for store in (self.K, self.V):
+        for store in (self.stored_K, self.stored_V):
             for i, X in enumerate(store):
                 if len(X) < batch or X.shape[2] < room:
                     rows = len(X) if len(X) >= batch else max(batch, 2 * len(X))
@@ -137,6 +187,7 @@ class Cache:
 
     def truncate(self, lengths: Tensor) -> None:
         """Forgets the tokens of each sequence from its new length on."""
+        self.settle()
         shorter = lengths.cpu() < self.lengths
         if self.past is not None and bool(shorter.any()):
             raise InputError(
@@ -234,59 +285,6 @@ class Chunk:
     def finish(self) -> None:
         """Adds the new tokens to the lengths."""
         self.cache.lengths = self.after
-
-
-class Memory:
-    """What cross-attention looks at: keys and values of the encoder's output, computed once a block."""
-
-    def __init__(
-        self, keys_values: list[tuple[Tensor, Tensor]], real: Tensor | None, batch: int, m: int
-    ) -> None:
-        self.keys_values, self.real = keys_values, real
-        self.owner = torch.arange(batch)  # which source each row reads; rows of one beam read the same
-        self.to = torch.arange(m, device=keys_values[0][0].device if keys_values else None)[None]
-
-    def view(self, at: Tensor) -> View:
-        """Every query may look at every real token of the source."""
-        return View(at, self.to, real=self.real)
-
-    def select(self, rows: Tensor) -> None:
-        """Keeps the memories of these sequences, in this order; copies nothing if the sources stay the same."""
-        owner = self.owner[rows.cpu()]
-        if not torch.equal(owner, self.owner):
-            rows = rows.to(self.to.device)
-            self.keys_values = [(K[rows], V[rows]) for K, V in self.keys_values]
-            self.real = None if self.real is None else self.real[rows]
-            self.owner = owner
-
-    def copy(self, rows: Tensor) -> "Memory":
-        """The memories of these sequences as one of their own."""
-        other = copy(self)
-        other.select(rows)
-        return other
-
-    def join(self, other: "Memory") -> None:
-        """Adds the memories of other sequences; the shorter sources are padded."""
-        m = max(self.to.shape[1], other.to.shape[1])
-
-        def pad(X: Tensor) -> Tensor:
-            return F.pad(X, (0, 0, 0, m - X.shape[2]))
-
-        both = zip(self.keys_values, other.keys_values, strict=True)
-        self.real = torch.cat([F.pad(memory.seen(), (0, m - memory.to.shape[1])) for memory in (self, other)])
-        self.keys_values = [
-            (torch.cat([pad(K), pad(their_K)]), torch.cat([pad(V), pad(their_V)]))
-            for (K, V), (their_K, their_V) in both
-        ]
-        first = int(self.owner.max()) + 1 if len(self.owner) else 0  # numbers that no source of ours has
-        self.owner = torch.cat([self.owner, other.owner + first])
-        self.to = torch.arange(m, device=self.to.device)[None]
-
-    def seen(self) -> Tensor:
-        """(b, m) the real tokens of each source."""
-        if self.real is not None:
-            return self.real
-        return torch.ones(len(self.owner), self.to.shape[1], dtype=torch.bool, device=self.to.device)
 
 
 @dataclass(eq=False)

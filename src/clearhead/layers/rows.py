@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from clearhead.layers.cache import Memory, lengths_after
+from clearhead.layers.cache import lengths_after
+from clearhead.layers.memory import Memory
 
 
 @dataclass(eq=False)

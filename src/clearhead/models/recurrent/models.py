@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.config.recurrent import RecurrentConfig
-from clearhead.layers.cache import Memory
 from clearhead.layers.masks import real_tokens
+from clearhead.layers.memory import Memory
 from clearhead.layers.rows import RowState
 from clearhead.models.heads import make_head
 from clearhead.models.inputs import Inputs

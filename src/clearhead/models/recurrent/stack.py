@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from clearhead.config.recurrent import RecurrentConfig
 from clearhead.layers.attention import Attention, Dimensions
-from clearhead.layers.cache import Memory
+from clearhead.layers.memory import Memory
 from clearhead.layers.recurrence import CELLS, Recurrence, States, keep_ended, reverse
 from clearhead.layers.similarity import Additive
 from clearhead.layers.sites import CachedStep, cached_step, in_step, is_watched, keep, site

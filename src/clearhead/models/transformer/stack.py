@@ -8,9 +8,10 @@ from torch import Tensor, nn
 
 from clearhead.config.model import ModelConfig
 from clearhead.layers.blocks import Block
-from clearhead.layers.cache import Cache, Chunk, Memory
+from clearhead.layers.cache import Cache, Chunk
 from clearhead.layers.convolution import Convolution
 from clearhead.layers.masks import View, each_document
+from clearhead.layers.memory import Memory
 from clearhead.layers.norms import NORMS, Norm
 from clearhead.layers.positions import POSITIONS
 from clearhead.layers.sites import site

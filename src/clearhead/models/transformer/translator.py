@@ -3,8 +3,9 @@
 from torch import Tensor
 
 from clearhead.config.model import ModelConfig
-from clearhead.layers.cache import DecoderState, Memory
+from clearhead.layers.cache import DecoderState
 from clearhead.layers.masks import real_tokens
+from clearhead.layers.memory import Memory
 from clearhead.models.inputs import Inputs
 from clearhead.models.stack import make_table
 from clearhead.models.transformer.decoder import Decoder, causal_view
