@@ -13,8 +13,6 @@ from torch import Tensor, nn
 
 from clearhead.config.decoding import DecodingConfig
 from clearhead.decoding.engine import Draft, Engine, Stepper, pad
-from clearhead.decoding.steppers import direct
-from clearhead.decoding.steppers.products import Order, Product, product_of
 from clearhead.errors import ConfigError, InputError, ModelFolderError
 from clearhead.layers.attention import Attention
 from clearhead.model_folder import Bundle
@@ -205,34 +203,6 @@ def test_a_step_projects_one_token_to_keys_and_values() -> None:
     assert len(matrices) == 2 * bundle.config.decoder_blocks
     for matrix in matrices:
         assert [tokens for name, tokens in seen if name == matrix] == [5, 1, 1, 1, 1, 1]
-
-
-@pytest.mark.notes("N40")
-def test_a_direct_step_projects_one_token_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    bundle = language_model()
-    seen: list[tuple[str, int]] = []
-    rows: list[int] = []
-
-    def counted(*matrices: nn.Module, order: Order) -> Product:
-        multiply = product_of(*matrices, order=order)
-
-        def noted(X: Tensor) -> Tensor:
-            rows.append(len(X))
-            return multiply(X)
-
-        return noted if len(matrices) == 3 else multiply  # queries, keys and values together
-
-    monkeypatch.setattr(direct, "product_of", counted)
-    hooks = record_projections(bundle.module, seen)
-    try:
-        module: Any = bundle.module
-        run(direct.stepper_of(module), [greedy(1, 5, 6, 7, 8, banned=(END,), max_tokens=6)])
-    finally:
-        for hook in hooks:
-            hook.remove()
-    blocks = bundle.config.decoder_blocks
-    assert [tokens for _, tokens in seen] == [5] * 2 * blocks  # the prompt, by the model's own step
-    assert rows == [1] * 5 * blocks
 
 
 @pytest.mark.notes("N40")

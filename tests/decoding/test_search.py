@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from clearhead.config.decoding import DecodingConfig
 from clearhead.decoding.engine import Draft, Engine
-from clearhead.decoding.search import Beam, Beginning, Hypothesis, beam_search
+from clearhead.decoding.search import Beam, Beginning, Hypothesis, beam_search, continuations
 from clearhead.errors import InputError, ModelFolderError
 from clearhead.model_folder import Bundle
 from clearhead.models.transformer.decoder import Decoder
@@ -253,7 +253,7 @@ def test_a_beam_stays_as_wide_as_asked_beside_stop_strings() -> None:
         [1], 9, "length", DecodingConfig(beam=2), [Beginning([], [], 0.0, 0)], lambda ids: ids[-1] < 98
     )
     P = torch.log_softmax(-torch.arange(100.0), 0)[None]
-    beam.grow(P, P, [END])
+    beam.grow(continuations(beam.running, P, P, 4), [END])
     assert [text.ids for text in beam.running] == [[98], [99]]
     assert [found.ids for found in beam.finished] == [[0], [1]]
 

@@ -6,5 +6,5 @@ engine         many texts at once, which join and leave; lines: files of any siz
 read           texts -> classes or vectors; spans: what labels of words mark
 chat           conversations that grow
 live/          the same for many people at any time, as the server needs it
-steppers/      the same logits sooner: a step without modules, and compiled in float32 and int8
+steppers/      the same logits sooner: compiled in float32 and int8
 """

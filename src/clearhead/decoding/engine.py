@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
@@ -18,9 +19,11 @@ from torch import Tensor
 
 from clearhead.config.decoding import DecodingConfig
 from clearhead.decoding.sampling import (
+    best_few,
     best_first,
     constrain,
     draw,
+    has_rules,
     likeliest,
     log_probabilities,
     narrow,
@@ -88,6 +91,12 @@ class Draft:
     def __post_init__(self) -> None:
         self.seed = secrets.randbits(62) if self.settings.seed is None else self.settings.seed
         self.rules = f"{self.settings.model_dump_json(exclude=OF_ONE_TEXT)} {self.ends}"
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether its next token is simply the likeliest."""
+        settings = self.settings
+        return not (settings.temperature or settings.logprobs or has_rules(settings) or self.grammar)
 
     def start_clock(self) -> None:
         """The time limit counts from here: waiting for a slot does not use it up."""
@@ -198,18 +207,26 @@ class Engine(Generic[S]):
     def choose(self, texts: list[Draft], logits: Tensor) -> list[tuple[Draft, Token]]:
         """The next token of each text from its logits (b, vocabulary)."""
         logits = logits.float()
-        log_P = log_probabilities(logits)
-        chosen = self.pick(texts, logits)
-        logprobs = log_P.gather(1, chosen[:, None])[:, 0].tolist()
-        tokens = [
-            Token(id, logprob, alternatives(log_P[row], texts[row].settings.logprobs))
-            for row, (id, logprob) in enumerate(zip(chosen.tolist(), logprobs, strict=True))
-        ]
+        best = best_few(logits, 1) if all(text.is_plain for text in texts) else None
+        if best is None:
+            tokens = self.choose_by_rules(texts, logits)
+        else:
+            tokens = list(map(Token, best[0][:, 0].tolist(), best[1][:, 0].tolist()))
         now = time.monotonic()
         for text, token in zip(texts, tokens, strict=True):
             text.add(token)
             text.reason = self.why_done(text, now)
         return list(zip(texts, tokens, strict=True))
+
+    def choose_by_rules(self, texts: list[Draft], logits: Tensor) -> list[Token]:
+        """The next tokens, each by its text's own rules."""
+        log_P = log_probabilities(logits)
+        chosen = self.pick(texts, logits)
+        logprobs = log_P.gather(1, chosen[:, None])[:, 0].tolist()
+        return [
+            Token(id, logprob, alternatives(log_P[row], texts[row].settings.logprobs))
+            for row, (id, logprob) in enumerate(zip(chosen.tolist(), logprobs, strict=True))
+        ]
 
     def pick(self, texts: list[Draft], logits: Tensor) -> Tensor:
         """The ids (b,); texts with the same rules are treated together."""

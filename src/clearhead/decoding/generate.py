@@ -17,7 +17,7 @@ from clearhead.decoding.engine import Draft, Engine, Stepper, Token
 from clearhead.decoding.lengths import LengthLimit
 from clearhead.decoding.search import Hypothesis, Steps, Stops, finish, search_in_steps
 from clearhead.decoding.sentences import split_sentences as split_into_sentences
-from clearhead.decoding.steppers.direct import stepper_of
+from clearhead.decoding.steppers.switching import stepper_of
 from clearhead.decoding.stopping import Reason, Writer
 from clearhead.errors import InputError
 from clearhead.examples import Message

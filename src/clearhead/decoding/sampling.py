@@ -9,12 +9,15 @@ depends on the text's own seed and step and on nothing else in the batch.
 import hashlib
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from clearhead.config.decoding import DecodingConfig
+from clearhead.decoding.steppers.kernels import ready
 from clearhead.errors import InputError, ModelFolderError
 
+WORTH_THREADS = 1 << 18  # logits for which several threads are started
 FIRST_TRY = 64  # tokens that have most of the probability in most distributions
 
 
@@ -22,11 +25,40 @@ def log_probabilities(Z: Tensor) -> Tensor:
     """log P over the whole vocabulary, before any rule (b, vocabulary)."""
     log_P = torch.log_softmax(Z, -1)
     if bool(log_P[:, 0].isnan().any()):  # one NaN makes the whole row NaN
-        raise ModelFolderError(
-            "The model's logits contain NaN.\n"
-            "Its weights are damaged, or too large for the data type it is loaded in."
-        )
+        raise damaged()
     return log_P
+
+
+def damaged() -> ModelFolderError:
+    """The error of logits that are no numbers."""
+    return ModelFolderError(
+        "The model's logits contain NaN.\nIts weights are damaged, or too large for the data type it is loaded in."
+    )
+
+
+def best_few(Z: Tensor, count: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """The likeliest ids and their log P (b, count), the best first, of equals the smaller id; None without kernels."""
+    count = min(count, Z.shape[1])
+    if not ready.is_loaded() or Z.device.type != "cpu" or Z.dtype != torch.float32:
+        return None
+    from clearhead.decoding.steppers.kernels.choice import best, best_alone
+
+    z = Z.contiguous().numpy()
+    ids, log_P = np.empty((len(z), count), np.int64), np.empty((len(z), count), np.float32)
+    wholes = np.empty(len(z), np.float32)
+    (best if z.size > WORTH_THREADS else best_alone)(z, ids, log_P, wholes)
+    log_P -= wholes[:, None]
+    if np.isnan(log_P).any():
+        raise damaged()
+    return ids, log_P
+
+
+def has_rules(settings: DecodingConfig) -> bool:
+    """Whether `constrain` can change logits."""
+    return bool(
+        settings.logit_bias or settings.banned or settings.forced or settings.min_tokens
+        or settings.repetition_penalty != 1 or settings.presence_penalty or settings.frequency_penalty
+    )  # fmt: skip
 
 
 def constrain(

@@ -7,23 +7,27 @@ s / longest^penalty bounds what a beginning with sum s may reach.
 
 import itertools
 import time
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from clearhead.config.decoding import DecodingConfig
 from clearhead.decoding.engine import S, Stepper, check_prompt, pad
-from clearhead.decoding.sampling import best_first, constrain, log_probabilities
+from clearhead.decoding.sampling import best_few, best_first, constrain, has_rules, log_probabilities
 from clearhead.decoding.stopping import Reason
 from clearhead.decoding.threads import free_cores
 
 Outcome = TypeVar("Outcome")
 Given = ParamSpec("Given")
 Steps = Generator[None, None, Outcome]  # something that is done in steps, between which others may work
+Continuation = tuple[
+    float, int, int, float
+]  # log P of the text, its beginning, the next token, and its log P
 Stops = Callable[[list[int]], bool]  # whether ids spell a stop string
 
 
@@ -37,7 +41,7 @@ class Hypothesis:
     reason: Reason
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Beginning:
     """A text that is still being written, and its row of the model's state."""
 
@@ -64,23 +68,19 @@ class Beam:
         """How many beginnings run, and how many hypotheses are kept."""
         return self.settings.beam or 1
 
-    def grow(self, log_P: Tensor, raw: Tensor, end: Sequence[int]) -> None:
-        """Takes the best continuations, by the log P of the next token (running, vocabulary), ruled and raw.
+    def grow(self, best: Iterable[Continuation], end: Sequence[int]) -> None:
+        """Takes the best continuations.
 
         Of the `width` best those that end are finished; then others follow until enough of them continue.
         """
-        sums = log_P + torch.tensor([text.total for text in self.running])[:, None]
-        best = best_first(sums.flatten(), (1 + max(1, len(end))) * self.width)
         parents, self.running = self.running, []
         is_last = len(parents[0].ids) + 1 == self.longest
-        for rank, (total, place) in enumerate(best):
+        for rank, (total, row, token, logprob) in enumerate(best):
             is_enough = is_last or len(self.running) == self.width
             if total == -torch.inf or (rank >= self.width and is_enough):
                 break
-            row, token = divmod(place, log_P.shape[1])
             parent = parents[row]
-            logprobs = [*parent.logprobs, float(raw[row, token])]
-            grown = Beginning([*parent.ids, token], logprobs, total, parent.row)
+            grown = Beginning([*parent.ids, token], [*parent.logprobs, logprob], total, parent.row)
             reason = self.why_done(grown, end)
             if reason is None:
                 self.running.append(grown)
@@ -110,7 +110,8 @@ class Beam:
 
     def shift(self, rows: int) -> None:
         """Moves its rows, which are now behind so many others in the model's state."""
-        self.running = [replace(text, row=text.row + rows) for text in self.running]
+        for text in self.running:
+            text.row += rows
 
     def score(self, total: float, length: int) -> float:
         """log P / length^penalty."""
@@ -204,6 +205,42 @@ def start_beam(
 
 def grow(beams: list[Beam], logits: Tensor, settings: DecodingConfig, end: Sequence[int]) -> None:
     """One more token for every beginning, by its logits (rows, vocabulary) and the rules of the settings."""
+    # Enough for every beginning, even if each of those before it ends.
+    count = (1 + max(1, len(end))) * max(beam.width for beam in beams)
+    is_free = not has_rules(settings) and all(beam.stops is None for beam in beams)
+    few = best_few(logits, count) if is_free else None
+    ways = (
+        ways_by_rules(beams, logits, settings, end, count) if few is None else ways_of_few(beams, *few, count)
+    )
+    for beam, best in zip(beams, ways, strict=True):
+        beam.grow(best, end)
+
+
+def ways_of_few(
+    beams: list[Beam], ids: np.ndarray, log_P: np.ndarray, count: int
+) -> Iterator[Iterable[Continuation]]:
+    """The best continuations of every beam from the best few of each row (rows, few), sorted at once."""
+    sizes = [len(beam.running) for beam in beams]
+    firsts = np.cumsum([0, *sizes])
+    totals = np.array([text.total for beam in beams for text in beam.running], np.float32)
+    sums = log_P + totals[:, None]
+    rows, owners = np.arange(len(ids)), np.repeat(np.arange(len(beams)), sizes)
+    row, owner = (np.broadcast_to(X[:, None], ids.shape) for X in (rows - firsts[owners], owners))
+    columns = [X.ravel() for X in (sums, row, ids, log_P)]
+    order = np.lexsort((columns[2], columns[1], -columns[0], owner.ravel()))
+    starts = firsts[:-1] * ids.shape[1]
+    kept = [
+        order[start : start + min(count, size * ids.shape[1])]
+        for start, size in zip(starts, sizes, strict=True)
+    ]
+    for places in kept:
+        yield zip(*(X[places].tolist() for X in columns), strict=True)
+
+
+def ways_by_rules(
+    beams: list[Beam], logits: Tensor, settings: DecodingConfig, end: Sequence[int], count: int
+) -> Iterator[Iterable[Continuation]]:
+    """The continuations of every beam under the rules, the best first; about `count` are likely to be asked for."""
     prompts = [beam.prompt for beam in beams for _ in beam.running]
     written = [text.ids for beam in beams for text in beam.running]
     raw = log_probabilities(logits)
@@ -212,11 +249,22 @@ def grow(beams: list[Beam], logits: Tensor, settings: DecodingConfig, end: Seque
     log_P = raw if ruled is logits else torch.log_softmax(ruled, -1)
     sizes = [len(beam.running) for beam in beams]
     for beam, own, own_raw in zip(beams, log_P.split(sizes), raw.split(sizes), strict=True):
-        beam.grow(own, own_raw, end)
+        yield continuations(beam.running, own, own_raw, count)
+
+
+def continuations(
+    running: Sequence[Beginning], log_P: Tensor, raw: Tensor, count: int
+) -> Iterator[Continuation]:
+    """Every continuation by the log P of the next token (running, vocabulary), ruled and raw, the best first."""
+    sums = log_P + torch.tensor([text.total for text in running])[:, None]
+    for total, place in best_first(sums.flatten(), count):
+        row, token = divmod(place, log_P.shape[1])
+        yield total, row, token, float(raw[row, token])
 
 
 def renumber(beams: list[Beam]) -> None:
     """After the state has kept the running texts, they are its rows in order."""
     rows = itertools.count()
     for beam in beams:
-        beam.running = [replace(text, row=next(rows)) for text in beam.running]
+        for text in beam.running:
+            text.row = next(rows)

@@ -9,15 +9,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
 
 import torch
 from torch import Tensor
 
 from clearhead import model_folder
 from clearhead.decoding.steppers.compiled import why_not_compiled
-from clearhead.decoding.steppers.direct import DirectStepper, stepper_of
-from clearhead.decoding.steppers.products import Order
+from clearhead.decoding.steppers.switching import SwitchingStepper, stepper_of
 from clearhead.errors import ModelFolderError
 from clearhead.folder_files import changed_files, read_checksums
 from clearhead.inspection.capture import capture
@@ -29,7 +27,7 @@ from clearhead.models.model import Model
 TOLERANCE = 1e-4  # times the largest logit, or 1 if that is smaller
 INT8_SHARE = 200  # of the tolerance: activations are rounded too, to 12 bits
 FILES_LAW = "files as written"
-DIRECT_STEPS = 8  # of each order of the weights
+COMPILED_STEPS = 8  # of each order of the weights
 LENGTHS = (48, 31, 7, 1)  # tokens of the rows that are checked, as far as the context allows
 
 
@@ -118,30 +116,20 @@ def is_of_source(probe: Probe, name: str) -> bool:
 
 
 def cached_equals_uncached(probe: Probe) -> Law:
-    """A prompt of half the row, then a token at a time through the cache, against one full pass.
-
-    By the model's own step, and by the one that decoding takes: for one row, and for several.
-    """
-    gaps, stepper = own_steps(probe, probe.module), stepper_of(probe.module, "as they are")
-    if isinstance(stepper, DirectStepper):
-        gaps += direct_steps(probe, stepper, 1) + direct_steps(probe, stepper, len(LENGTHS))
-    return Law("cached = uncached", largest(gaps), probe.limit)
+    """A prompt of half the row, then a token at a time through the cache, against one full pass."""
+    return Law("cached = uncached", largest(own_steps(probe, probe.module)), probe.limit)
 
 
 def compiled_equals_cached(probe: Probe) -> Law:
     """The compiled step against one full pass; or why steps are left to PyTorch."""
     name, limit = "compiled = uncached", probe.limit * (INT8_SHARE if probe.module.is_int8 else 1)
     stepper = stepper_of(probe.module, "fixed")
-    if not isinstance(stepper, DirectStepper):
-        return Law(
-            name, 0.0, limit, "left to PyTorch: " + (why_not_compiled(probe.module) or "its heads differ")
-        )
+    if not isinstance(stepper, SwitchingStepper):
+        return Law(name, 0.0, limit, f"left to PyTorch: {why_not_compiled(probe.module)}")
     stepper.prepare()
     if stepper.compiled is None:
         return Law(name, 0.0, limit, f"left to PyTorch: {stepper.why_not}")
-    return Law(
-        name, largest([gap for b in (1, len(LENGTHS)) for gap in direct_steps(probe, stepper, b)]), limit
-    )
+    return Law(name, largest([gap for b in (1, len(LENGTHS)) for gap in steps(probe, stepper, b)]), limit)
 
 
 def own_steps(probe: Probe, module: Model) -> list[float]:
@@ -161,20 +149,18 @@ def own_steps(probe: Probe, module: Model) -> list[float]:
     return gaps
 
 
-def direct_steps(probe: Probe, stepper: DirectStepper, b: int) -> list[float]:
-    """Some steps of decoding with b rows that continue without padding, with the weights in every order."""
+def steps(probe: Probe, stepper: SwitchingStepper, b: int) -> list[float]:
+    """A prompt and some steps of decoding with b rows that continue without padding."""
     inputs = probe.inputs(b)._replace(counts=None)
     gaps, tokens, whole = [], inputs.tokens, probe.module(inputs)
     first = (probe.counts[:b] + 1) // 2
     longest, rows = tokens.shape[1], torch.arange(b)
-    for order in get_args(Order) if stepper.compiled is None else ("own",):
-        state = stepper.start(b, longest, inputs.source, inputs.source_counts)
-        stepper.look_up(order)
-        stepper.step(tokens[:, : int(first.max())], state, first)
-        for _ in range(min(DIRECT_STEPS, longest - int(first.max()))):
-            at = state.lengths
-            logits = stepper.step(tokens.gather(1, at[:, None]), state)
-            gaps.append(distance(logits[:, 0], whole[rows, at]))
+    state = stepper.start(b, longest, inputs.source, inputs.source_counts)
+    stepper.step(tokens[:, : int(first.max())], state, first)
+    for _ in range(min(COMPILED_STEPS, longest - int(first.max()))):
+        at = state.lengths
+        logits = stepper.step(tokens.gather(1, at[:, None]), state)
+        gaps.append(distance(logits[:, 0], whole[rows, at]))
     return gaps
 
 

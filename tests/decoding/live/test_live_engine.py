@@ -16,7 +16,7 @@ from clearhead.decoding.engine import Draft, Engine
 from clearhead.decoding.live.engine import LiveEngine
 from clearhead.decoding.live.prefixes import Prefixes
 from clearhead.decoding.live.request import Part, Request
-from clearhead.decoding.steppers.direct import stepper_of
+from clearhead.decoding.steppers.switching import stepper_of
 from clearhead.model_folder import Bundle
 from tests.decoding.hand_built import repeater
 from tests.decoding.tiny import assert_same_or_tied, language_model, next_logits, tokenizer, translator

@@ -10,7 +10,7 @@ from torch import Tensor
 from clearhead.config.decoding import DecodingConfig
 from clearhead.decoding.live.search import LiveSearch, Search
 from clearhead.decoding.search import beam_search
-from clearhead.decoding.steppers.direct import stepper_of
+from clearhead.decoding.steppers.switching import stepper_of
 from tests.decoding.tiny import language_model, translator
 
 END, CONTEXT = (2,), 48

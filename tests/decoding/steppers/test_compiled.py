@@ -13,10 +13,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from clearhead.decoding.steppers import direct
+from clearhead.decoding.sampling import best_few
+from clearhead.decoding.steppers import switching
 from clearhead.decoding.steppers.compiled import CompiledStep, why_not_compiled
-from clearhead.decoding.steppers.direct import DirectStepper
 from clearhead.decoding.steppers.kernels import ready
+from clearhead.decoding.steppers.switching import SwitchingStepper
+from clearhead.errors import ModelFolderError
 from clearhead.inspection.check import check
 from clearhead.layers.feedforward import FEEDFORWARDS
 from clearhead.model_folder import Bundle
@@ -82,29 +84,67 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(is_int8: bool) -> None:
     bundle = deepcopy(language_model())
     if is_int8:
         bundle.quantise()
-    model, tokens = bundle.module, some_ids(5, 12)
+    model, tokens = bundle.module, some_ids(37, 12)
     assert isinstance(model, Decoder)
     step = CompiledStep(model)
 
     def last(rows: Tensor) -> Tensor:
         state = model.start(len(rows), 12)
-        return torch.cat([step(rows[:, i : i + 1], state) for i in range(6)], 1)
+        first = [step(rows[:, :3], state)]
+        return torch.cat([*first, *(step(rows[:, i : i + 1], state) for i in range(3, 6))], 1)
 
     together = last(tokens)
-    for row in range(5):
+    for row in (0, 7, 36):
         assert torch.equal(last(tokens[row : row + 1])[0], together[row])
+    assert torch.equal(last(tokens[:5]), together[:5])
 
 
-def test_integer_sums_cannot_overflow() -> None:
-    from clearhead.decoding.steppers.kernels import arithmetic
+@pytest.mark.parametrize("shape", [(2, 40_000), (3, 1), (70, 18), (129, 64)], ids=str)
+@pytest.mark.parametrize("rows", [1, 9, 40])
+def test_products_are_right_and_integer_sums_cannot_overflow(shape: tuple[int, int], rows: int) -> None:
+    """In a matrix of 40,000 columns, sums of 127 × 2047 would need 34 bits."""
+    from clearhead.decoding.steppers.kernels import products, team
 
-    k = 40_000  # 127 × 2047 × k would need 34 bits
-    X, Z, t = np.ones((1, k), np.float32), np.empty((1, k), np.int16), np.empty(1, np.float32)
-    arithmetic.squeeze(X, Z, t)
-    assert int(Z.astype(np.int64).sum()) * 127 < 2**31
-    W, s, Y = np.full((2, k), 127, np.int8), np.ones(2, np.float32), np.empty((1, 2), np.float32)
-    arithmetic.multiply_int8(W, s, Z, t, np.zeros(2, np.float32), Y)
-    assert Y[0, 0] == pytest.approx(127 * k, rel=1e-5)
+    n, k = shape
+    X = np.ones((rows, k), np.float32) if k > 99 else some((rows, k))
+    q = np.full((n, k), 127, np.int8) if k > 99 else (100 * some((n, k))).clip(-127, 127).astype(np.int8)
+    W, s, b = q.astype(np.float32), np.ones(n, np.float32), some((n,))
+    Z, t, Y = np.empty((rows, products.padded(k, 4)), np.int16), np.empty(rows, np.float32), some((rows, n))
+    door = team.new_team()
+    me = team.join(door.ctypes.data, 1, rows)
+    products.squeeze(X, 0, rows, Z, t)
+    assert int(np.abs(Z.astype(np.int64)).sum(1).max()) * 127 < 2**31
+    packed = products.pack(q)
+    products.multiply_int8(packed.ctypes.data, s.ctypes.data, Z, t, b.ctypes.data, n, me, Y)
+    assert np.allclose(Y, X @ W.T + b, atol=1e-3 * np.abs(Y).max())
+    products.multiply(W.ctypes.data, X, b.ctypes.data, n, me, Y)
+    assert np.allclose(Y, X @ W.T + b, atol=1e-5 * np.abs(Y).max())
+
+
+def some(shape: tuple[int, ...]) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def test_the_best_few_are_those_of_pytorch() -> None:
+    ready.prepare()
+    Z = torch.from_numpy(some((7, 1300))).round(decimals=1)  # with many equals
+    found = best_few(Z, 5)
+    assert found is not None
+    best = Z.sort(descending=True, stable=True)
+    assert found[0].tolist() == best.indices[:, :5].tolist()
+    log_P = torch.log_softmax(Z, -1).gather(1, best.indices[:, :5])
+    assert torch.allclose(torch.from_numpy(found[1]), log_P, atol=1e-5)
+    Z[3, 1290] = torch.nan
+    with pytest.raises(ModelFolderError, match="NaN"):
+        best_few(Z, 5)
+
+
+def test_threads_that_come_too_late_leave_again() -> None:
+    from clearhead.decoding.steppers.kernels import team
+
+    door = team.new_team()
+    first, late = (team.join(door.ctypes.data, 2, 3) for _ in range(2))
+    assert (first[team.NUMBER], first[team.SIZE], late[team.SIZE]) == (0, 1, 0)
 
 
 @pytest.mark.parametrize("name", FEEDFORWARDS)
@@ -127,23 +167,22 @@ def test_exponentials_are_as_exact_as_float32_needs() -> None:
     assert float(((ours.double() - x.double().exp()) / x.double().exp()).abs().max()) < 2e-5
 
 
-def test_it_takes_over_when_it_has_paid_and_keeps_to_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_takes_over_when_it_has_paid(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Decoder(transformer(language_model().config)).eval()
-    stepper = DirectStepper(model)
+    stepper = SwitchingStepper(model)
     ready.prepare()
-    monkeypatch.setattr(direct, "READ_AFTER", 3 * stepper.size)
-    monkeypatch.setattr(direct, "COMPILE_AFTER", 3 * stepper.size)
+    monkeypatch.setattr(switching, "READ_AFTER", 3 * stepper.size)
+    monkeypatch.setattr(switching, "COMPILE_AFTER", 3 * stepper.size)
     state, taken = stepper.start(1, 20), []
     for _ in range(4):
         stepper.step(torch.ones(1, 1, dtype=torch.long), state)
         taken.append(stepper.compiled is not None)
     assert taken == [False, False, True, True]
-    assert not stepper.is_compiled(17)
 
 
 def test_changed_weights_are_the_ones_used() -> None:
     model = Decoder(transformer(language_model().config)).eval()
-    stepper = DirectStepper(model)
+    stepper = SwitchingStepper(model)
     stepper.prepare()
     tokens = torch.ones(1, 1, dtype=torch.long)
     stepper.start(1, 9)
@@ -188,7 +227,7 @@ def test_a_forked_process_decodes(has_kernels: bool) -> None:
     torch.set_num_threads(2)
     model = language_model(d=384, h=6).module  # wide enough that PyTorch uses its threads
     assert isinstance(model, Decoder)
-    stepper, tokens = DirectStepper(model), some_ids(5, 12)
+    stepper, tokens = SwitchingStepper(model), some_ids(5, 12)
     if has_kernels:
         stepper.prepare()
         assert stepper.compiled is not None

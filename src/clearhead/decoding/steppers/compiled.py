@@ -25,7 +25,7 @@ from clearhead.models.int8 import to_int8
 from clearhead.models.model import Model
 from clearhead.models.transformer.decoder import Decoder
 
-MOST_ROWS = 16  # beyond, oneDNN's products of matrices are faster
+NOWHERE = np.zeros((0, 0), np.int64)  # no keys and values in the place of another sequence
 
 
 def why_not_compiled(model: Model) -> str | None:
@@ -59,6 +59,10 @@ class CompiledStep:
         self.kept: list[Any] = []  # arrays whose addresses are in the table
         self.positions = 0  # for which there are tables
         self.kernel = ready.kernel()
+        from clearhead.decoding.steppers.kernels.products import pack
+        from clearhead.decoding.steppers.kernels.team import new_team
+
+        self.pack, self.team = pack, new_team()
         self.parts: list[Attention | None] = []
         blocks = [block for block in self.stack.blocks if isinstance(block, Block)]
         lines = [line for block in blocks for line in self.lines_of(block)]
@@ -66,50 +70,64 @@ class CompiledStep:
         for row, line in enumerate(lines):
             for name, value in line.items():
                 self.sublayers[name][row] = value
+        self.kinds = self.sublayers["kind"].tolist()
         self.places = np.zeros(len(lines), self.kernel.PLACE)
         self.facts = np.zeros(1, self.kernel.MODEL)
         for name, value in self.facts_of(model).items():
             self.facts[name] = value
 
     @torch.no_grad()
-    def __call__(self, tokens: Tensor, state: DecoderState) -> Tensor:
-        """Adds one token (b, 1) to each row of the state: the logits (b, 1, vocabulary)."""
-        cache = state.cache
-        at = cache.lengths.contiguous().numpy()
-        b = len(at)
-        cache.reserve(b, int(at.max()) + 1)
-        self.reach(cache.capacity)
-        sources = self.locate(state)
-        X = np.empty((b, self.stack.tokens.embedding_dim), np.float32)
-        Z = torch.empty(b, self.model.config.vocabulary)
-        ids = tokens[:, 0].to(torch.int64).contiguous().numpy()
-        with ready.threads():
-            self.kernel.step(
-                self.facts, self.sublayers, self.places, ids, at, cache.slots, sources, X, Z.numpy()
-            )
-        cache.lengths = cache.lengths + 1
-        return Z[:, None]
+    def __call__(
+        self, tokens: Tensor, state: DecoderState, counts: Tensor | None = None, last: bool = True
+    ) -> Tensor:
+        """Adds tokens (b, n), of which the first `counts` are real, to the state; the logits of all, or of the last.
 
-    def locate(self, state: DecoderState) -> np.ndarray:
-        """Enters where keys and values are now; how many tokens each source has (b,)."""
+        Every row has a real token.
+        """
+        cache, n = state.cache, tokens.shape[1]
+        rows, wanted = rows_of(tokens, cache.lengths, counts, last)
+        after = cache.lengths + (n if counts is None else counts)
+        longest = int(after.max())
+        cache.reserve(cache.batch, longest)
+        self.reach(longest)
+        self.locate(state, rows)
+        self.facts["longest"] = max(longest, 0 if state.memory is None else state.memory.to.shape[1])
+        shape = (cache.batch, 1 if last else n, self.model.config.vocabulary)
+        Z = torch.empty(len(wanted), shape[2])
+        origins = NOWHERE if cache.origins is None else cache.origins.numpy()
+        with ready.threads() as threads:
+            self.team[:] = 0
+            self.kernel.step(
+                self.facts, self.sublayers, self.places, rows, origins, cache.slots, wanted, threads,
+                self.team, Z.numpy(),
+            )  # fmt: skip
+        cache.lengths = after
+        if len(wanted) == shape[0] * shape[1]:
+            return Z.view(shape)
+        assert counts is not None
+        spread = torch.zeros(shape)  # what follows padding is nobody's
+        spread[torch.arange(n) < counts[:, None]] = Z
+        return spread
+
+    def locate(self, state: DecoderState, rows: np.ndarray) -> None:
+        """Enters where keys and values are now, and which source each row has."""
         own = other = 0
-        memory = state.memory
-        for place, part in zip(self.places, self.sublayers, strict=True):
-            if part["kind"] == self.kernel.SELF:
-                K, V = state.cache.K[own], state.cache.V[own]
+        cache, memory = state.cache, state.memory
+        for i, kind in enumerate(self.kinds):
+            if kind == self.kernel.SELF:
+                K, V = cache.stored_K[own], cache.stored_V[own]
                 own += 1
-            elif part["kind"] == self.kernel.CROSS and memory is not None:
-                K, V = memory.keys_values[other]
+            elif kind == self.kernel.CROSS and memory is not None:
+                K, V = memory.stored[other]
                 other += 1
             else:
                 continue
-            place["K"], place["V"] = K.data_ptr(), V.data_ptr()
-            place["K_steps"], place["V_steps"] = K.stride()[:3], V.stride()[:3]
-        if memory is None:
-            return state.cache.lengths.numpy()
-        if memory.real is not None:
-            return memory.real.sum(1).numpy()
-        return np.full(len(memory.owner), memory.to.shape[1], np.int64)
+            self.places[i] = K.data_ptr(), V.data_ptr(), K.stride()[:3], V.stride()[:3]
+        if memory is not None:
+            owner = memory.owner.numpy()
+            lengths = memory.stored_seen().sum(1).numpy()
+            rows[:, 3] = owner[rows[:, 2]]
+            rows[:, 4] = lengths[rows[:, 3]]
 
     def reach(self, n: int) -> None:
         """Makes tables of positions for texts of n tokens, if they are shorter."""
@@ -139,8 +157,9 @@ class CompiledStep:
         bias = torch.cat([torch.zeros(len(W)) if b is None else b.detach() for W, b in weights])
         if self.is_int8:
             q, s = to_int8(W)
+            self.kept.append(packed := self.pack(q.numpy()))
             return {
-                f"W_{name}": self.address(q),
+                f"W_{name}": packed.ctypes.data,
                 f"s_{name}": self.address(s),
                 f"b_{name}": self.address(bias),
             }
@@ -209,6 +228,8 @@ class CompiledStep:
         assert isinstance(head, LanguageHead)
         return {
             "vocabulary": config.vocabulary,
+            "d": config.d,
+            "widest": max([config.d, *self.sublayers["width"], *self.sublayers["inner"]]),
             "norm": kernel.NORM_KINDS[config.norm],
             "placement": kernel.PLACEMENT_KINDS[config.norm_placement],
             "activation": kernel.number_of(FEEDFORWARDS[config.feedforward][1]),
@@ -226,6 +247,29 @@ class CompiledStep:
             "head_scale": head.scale,
             "soft_cap": head.soft_cap or 0.0,
         }
+
+
+def rows_of(
+    tokens: Tensor, lengths: Tensor, counts: Tensor | None, last: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each real token of (b, n) its id, position and sequence; and the rows whose logits are asked for."""
+    b, n = tokens.shape
+    text = np.arange(b)
+    if n > 1 or counts is not None:
+        text = text.repeat(n if counts is None else counts.numpy())
+    rows = np.zeros((len(text), 5), np.int64)
+    if len(text) == b == tokens.numel():
+        rows[:, 0], rows[:, 1], rows[:, 2] = tokens[:, 0].numpy(), lengths.numpy(), text
+        return rows, text
+    first = np.searchsorted(text, text)
+    column = np.arange(len(text)) - first
+    rows[:, 0], rows[:, 1], rows[:, 2] = tokens.numpy()[text, column], lengths.numpy()[text] + column, text
+    return rows, last_of(text) if last else np.arange(len(text))
+
+
+def last_of(text: np.ndarray) -> np.ndarray:
+    """The last row of each sequence."""
+    return np.flatnonzero(np.append(text[1:] != text[:-1], True))
 
 
 def biases(positions: Positions, attention: Attention, n: int) -> Tensor | None:

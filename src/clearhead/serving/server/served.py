@@ -22,7 +22,7 @@ from clearhead.decoding.live.search import LiveSearch, Search
 from clearhead.decoding.live.translations import LiveTranslator
 from clearhead.decoding.live.worker import Steps
 from clearhead.decoding.read import Answer, LabelItem, Reader
-from clearhead.decoding.steppers.direct import stepper_of
+from clearhead.decoding.steppers.switching import stepper_of
 from clearhead.errors import ClearheadError
 from clearhead.serving.server.faults import Refused
 from clearhead.serving.server.schemas import (

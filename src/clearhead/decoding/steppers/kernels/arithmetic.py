@@ -1,119 +1,35 @@
-"""Compiled arithmetic on rows of float32: products by float32 and int8 matrices, norms, activations, attention.
+"""Compiled arithmetic on rows of float32: norms, activations, attention.
 
-Each formula is that of a layer; the tests hold them equal. A weight is read once for all rows, and every number of a
-row is computed in the same order whatever other rows there are. Importing this file compiles nothing yet.
+Each formula is that of a layer; the tests hold them equal. Importing this file compiles nothing yet.
 """
 
-from typing import Any
-
 import numpy as np
-from numba import carray, njit, prange, types  # type: ignore[attr-defined]
-from numba.extending import intrinsic
+
+from clearhead.decoding.steppers.kernels.pointers import apart, compiled, floats, in_order
+from clearhead.decoding.steppers.kernels.tiles import COLUMNS, LANES, float_tile, mixture
 
 F, Int = np.float32, np.int32
 LOG2_E, LN_2 = F(1.4426950408889634), F(0.6931471805599453)
-LARGEST_INT = 2**31 - 1
-FINEST = 2047  # steps of a squeezed activation to each side: 12 bits
 ACTIVATIONS = ("relu", "relu2", "silu", "gelu", "gelu_tanh")
 LAYER, RMS = 1, 2  # kinds of norm; 0 is none
+WIDE = 64 // LANES  # vectors of a usual head
 
-compiled = njit(nogil=True, fastmath=True, cache=True, boundscheck=False)
-in_parallel = njit(nogil=True, fastmath=True, cache=True, boundscheck=False, parallel=True)
-
-
-def pointer_to(kind: Any) -> Any:
-    """An intrinsic that takes a whole number for an address of such numbers."""
-
-    @intrinsic
-    def pointer(context: Any, address: Any) -> Any:
-        def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-            return builder.inttoptr(given[0], context.get_value_type(signature.return_type))
-
-        return types.CPointer(kind)(types.int64), code  # type: ignore[no-untyped-call]
-
-    return pointer
-
-
-float_pointer, int8_pointer, int64_pointer = map(pointer_to, (types.float32, types.int8, types.int64))
+compare_four, compare_one = float_tile(1, COLUMNS), float_tile(1, 1)
+mix_wide, mix_one = mixture(WIDE), mixture(1)
 
 
 @compiled
-def floats(address, n, k):  # type: ignore[no-untyped-def]
-    """The float32 matrix (n, k) at an address."""
-    return carray(float_pointer(address), (n, k), np.float32)
-
-
-@compiled
-def integers(address, n, k):  # type: ignore[no-untyped-def]
-    """The int8 matrix (n, k) at an address."""
-    return carray(int8_pointer(address), (n, k), np.int8)
-
-
-@compiled
-def indices(address, n):  # type: ignore[no-untyped-def]
-    """The int64 numbers (n) at an address."""
-    return carray(int64_pointer(address), (n,), np.int64)
-
-
-@in_parallel
-def multiply(W, X, b, Y):  # type: ignore[no-untyped-def]
-    """Y = X Wᵀ + b."""
-    for i in prange(W.shape[0]):
-        for r in range(X.shape[0]):
-            s = F(0)
-            for j in range(W.shape[1]):
-                s += W[i, j] * X[r, j]
-            Y[r, i] = s + b[i]
-
-
-@in_parallel
-def multiply_int8(W, s, X, t, b, Y):  # type: ignore[no-untyped-def]
-    """Y = (t X) (s W)ᵀ + b for whole numbers W and X, whose products are added exactly."""
-    for i in prange(W.shape[0]):
-        for r in range(X.shape[0]):
-            total = Int(0)
-            for j in range(W.shape[1]):
-                total = Int(total + Int(Int(W[i, j]) * Int(X[r, j])))
-            Y[r, i] = F(total) * (t[r] * s[i]) + b[i]
-
-
-@compiled
-def squeeze(X, Z, t):  # type: ignore[no-untyped-def]
-    """X ≈ t Z with Z of 12 bits, or as few as keep every sum of products with int8 within 32 bits."""
-    k = X.shape[1]
-    finest = F(min(FINEST, LARGEST_INT // (127 * max(1, k))))
-    for r in range(X.shape[0]):
-        largest = F(1e-30)
-        for j in range(k):
-            largest = max(largest, abs(X[r, j]))
-        up = finest / largest
-        for j in range(k):
-            Z[r, j] = np.int16(np.rint(X[r, j] * up))
-        t[r] = largest / finest
-
-
-@compiled
-def product(W, s, b, n, X, Y):  # type: ignore[no-untyped-def]
-    """Y = X Wᵀ + b for the matrix at address W: int8 if there are scales at address s, otherwise float32."""
-    rows, k = X.shape
-    bias = floats(b, 1, n)[0]
-    if s == 0:
-        multiply(floats(W, n, k), X, bias, Y)
-    else:
-        Z, t = np.empty((rows, k), np.int16), np.empty(rows, np.float32)
-        squeeze(X, Z, t)
-        multiply_int8(integers(W, n, k), floats(s, 1, n)[0], Z, t, bias, Y)
-
-
-@compiled
-def normalise(kind, X, gamma, beta, epsilon, Y):  # type: ignore[no-untyped-def]
-    """γ (x − μ) / √(σ² + ε) + β, or γ x / √(mean x² + ε), or x."""
-    rows, d = X.shape
+def normalise(kind, X, first, last, gamma, beta, epsilon, Y):  # type: ignore[no-untyped-def]
+    """γ (x − μ) / √(σ² + ε) + β, or γ x / √(mean x² + ε), or x, for some of the rows."""
+    apart()
+    d = X.shape[1]
     if kind == 0:
-        Y[:] = X
+        for r in range(first, last):
+            for i in range(d):
+                Y[r, i] = X[r, i]
         return
     g, c = floats(gamma, 1, d)[0], floats(beta, 1, d)[0]
-    for r in range(rows):
+    for r in range(first, last):
         mean, square = F(0), F(0)
         if kind == LAYER:
             for i in range(d):
@@ -129,6 +45,7 @@ def normalise(kind, X, gamma, beta, epsilon, Y):  # type: ignore[no-untyped-def]
 @compiled
 def exponentials(x, powers):  # type: ignore[no-untyped-def]
     """eˣ in place, as 2ᵏ e^f with |f| ≤ ½ ln 2: a loop without calls, which the compiler turns into vectors."""
+    apart()
     for i in range(x.shape[0]):
         v = min(max(x[i], F(-87)), F(88))
         k = np.floor(v * LOG2_E + F(0.5))
@@ -147,6 +64,7 @@ def exponentials(x, powers):  # type: ignore[no-untyped-def]
 @compiled
 def activate(kind, x):  # type: ignore[no-untyped-def]
     """f(x) in place, by the number of its name in ACTIVATIONS."""
+    apart()
     n = x.shape[0]
     if kind <= 1:
         for i in range(n):
@@ -177,50 +95,58 @@ def activate(kind, x):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def attend_head(r, c, Q, K, V, K_steps, V_steps, m, gap, ring, d_k, d_v, scale, bias, reads, H):  # type: ignore[no-untyped-def]
-    """H = softmax(scale Q Kᵀ + bias) V for row r and head c, over the first m slots of the row.
-
-    Keys are at K[row, key head, slot] by their steps. A bias is a number for each head and distance; the query's
-    distance from slot 0 is `gap`, and a ring goes round after `ring` slots.
-    """
-    k0 = r * K_steps[0] + reads[c] * K_steps[1]
-    v0 = r * V_steps[0] + reads[c] * V_steps[1]
-    A, powers = np.empty(m, np.float32), np.empty(m, np.int32)
-    largest = F(-1e30)
-    for j in range(m):
-        s, at = F(0), k0 + j * K_steps[2]
-        for i in range(d_k):
-            s += Q[r, c * d_k + i] * K[at + i]
-        s *= scale
-        if bias.shape[1]:
-            s += bias[c, (gap - j) % ring]
-        A[j] = s
-        largest = max(largest, s)
-    for j in range(m):
-        A[j] -= largest
-    exponentials(A, powers)
-    total = F(0)
-    for j in range(m):
-        total += A[j]
-    for i in range(d_v):
-        H[r, c * d_v + i] = F(0)
-    for j in range(m):
-        a, at = A[j] / total, v0 + j * V_steps[2]
-        for i in range(d_v):
-            H[r, c * d_v + i] += a * V[at + i]
+def compare(q, K, step, d_k, m, A):  # type: ignore[no-untyped-def]
+    """A_j = q · k_j for m keys at address K."""
+    apart()
+    j, whole = 0, d_k // LANES * LANES
+    while j < m:
+        count = COLUMNS if m - j >= COLUMNS else 1
+        k = K + j * step * 4
+        if count == 1:
+            compare_one(k, step, q.ctypes.data, 0, d_k, A.ctypes.data + j * 4)
+        else:
+            compare_four(k, step, q.ctypes.data, 0, d_k, A.ctypes.data + j * 4)
+        for o in range(count if whole < d_k else 0):
+            A[j + o] = finish(A[j + o], q, floats(k + o * step * 4, 1, d_k)[0])
+        j += count
 
 
-@in_parallel
-def attend(m, at, h, Q, K, V, K_steps, V_steps, ring, d_k, d_v, scale, bias, reads, H):  # type: ignore[no-untyped-def]
-    """Every head of every row, on several threads."""
-    for place in prange(H.shape[0] * h):
-        r, c = place // h, place % h
-        attend_head(r, c, Q, K, V, K_steps, V_steps, m[r], at[r], ring, d_k, d_v, scale, bias, reads, H)
+@in_order
+def finish(s, q, k):  # type: ignore[no-untyped-def]
+    """q · k, of which s is what the whole vectors have given."""
+    for i in range(k.shape[0] // LANES * LANES, k.shape[0]):
+        s += q[i] * k[i]
+    return s
 
 
 @compiled
-def attend_alone(m, at, h, Q, K, V, K_steps, V_steps, ring, d_k, d_v, scale, bias, reads, H):  # type: ignore[no-untyped-def]
-    """The same on one thread, for so little that starting others costs more."""
-    for r in range(H.shape[0]):
-        for c in range(h):
-            attend_head(r, c, Q, K, V, K_steps, V_steps, m[r], at[r], ring, d_k, d_v, scale, bias, reads, H)
+def mix(A, V, step, d_v, m, y):  # type: ignore[no-untyped-def]
+    """y += Σ_j A_j v_j for m values at address V."""
+    apart()
+    i = 0
+    while i + LANES <= d_v:
+        if i + WIDE * LANES <= d_v:
+            mix_wide(V + i * 4, step, A.ctypes.data, m, y.ctypes.data + i * 4)
+            i += WIDE * LANES
+        else:
+            mix_one(V + i * 4, step, A.ctypes.data, m, y.ctypes.data + i * 4)
+            i += LANES
+    for o in range(i, d_v):
+        for j in range(m):
+            y[o] += A[j] * floats(V + j * step * 4, 1, d_v)[0, o]
+
+
+@compiled
+def softmax(A, powers):  # type: ignore[no-untyped-def]
+    """e^a / Σ e^a in place."""
+    apart()
+    largest, total = F(-1e30), F(0)
+    for j in range(A.shape[0]):
+        largest = max(largest, A[j])
+    for j in range(A.shape[0]):
+        A[j] -= largest
+    exponentials(A, powers)
+    for j in range(A.shape[0]):
+        total += A[j]
+    for j in range(A.shape[0]):
+        A[j] /= total

@@ -25,6 +25,7 @@ from clearhead.data.cache import cache_folder, key_of
 
 log = logging.getLogger(__name__)
 CHOICE = "CLEARHEAD_KERNELS"
+READY = "ready"  # the file that is written when everything is compiled
 SOURCES = Path(__file__).parent
 
 
@@ -104,7 +105,7 @@ class Preparation:
         return self.kernels is not None
 
 
-PREPARING = "Preparing the compiled decode step, once on this machine; it takes some 20 seconds."
+PREPARING = "Preparing the compiled decode step, once on this machine; it takes some 30 seconds."
 preparation: Preparation | None = None
 
 
@@ -133,19 +134,19 @@ def is_kept() -> bool:
 
 def folder() -> Path:
     """Where machine code is kept; made for the user alone."""
-    found = cache_folder() / "kernels"
+    found = cache_folder() / "kernels" / key()
     found.mkdir(parents=True, exist_ok=True, mode=0o700)
     return found
 
 
 def is_cached() -> bool:
     """Whether machine code of these sources for this processor is kept."""
-    return is_kept() and (cache_folder() / "kernels" / f"{key()}.ready").exists()
+    return is_kept() and (cache_folder() / "kernels" / key() / READY).exists()
 
 
 def marker() -> Path:
     """The file that is written when everything is compiled."""
-    return folder() / f"{key()}.ready"
+    return folder() / READY
 
 
 @cache
@@ -176,6 +177,11 @@ def prepare() -> bool:
     return why_not() is None and prepared().finish()
 
 
+def is_loaded() -> bool:
+    """Whether the kernels can run now."""
+    return preparation is not None and why_not() is None and preparation.kernels is not None
+
+
 def kernel() -> Any:
     """The kernels, which can run here."""
     prepare()
@@ -185,10 +191,11 @@ def kernel() -> Any:
 
 
 @contextmanager
-def threads() -> Iterator[None]:
+def threads() -> Iterator[int]:
     """Lets the kernels use as many threads as PyTorch does now."""
     import numba
 
     config: Any = numba.config
-    numba.set_num_threads(max(1, min(torch.get_num_threads(), config.NUMBA_NUM_THREADS)))
-    yield
+    count = max(1, min(torch.get_num_threads(), config.NUMBA_NUM_THREADS))
+    numba.set_num_threads(count)
+    yield count

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numba import prange
 
 from clearhead.decoding.steppers.kernels.arithmetic import (
     ACTIVATIONS,
@@ -15,18 +16,28 @@ from clearhead.decoding.steppers.kernels.arithmetic import (
     RMS,
     F,
     activate,
-    attend,
-    attend_alone,
-    compiled,
-    floats,
-    indices,
+    compare,
+    mix,
     normalise,
-    product,
+    softmax,
+)
+from clearhead.decoding.steppers.kernels.pointers import apart, compiled, floats, in_parallel, indices
+from clearhead.decoding.steppers.kernels.products import UNIT, multiply, multiply_int8, squeeze
+from clearhead.decoding.steppers.kernels.team import (
+    BY_ROWS,
+    NUMBER,
+    SIZE,
+    divide,
+    join,
+    meet,
+    own_columns,
+    own_rows,
+    share,
 )
 
 SELF, CROSS, FEEDFORWARD = 0, 1, 2
 PRE, POST, BOTH = 0, 1, 2
-WORTH_THREADS = 1 << 16  # multiplications of an attention for which several threads are started
+TOKEN, AT, TEXT, SOURCE, LENGTH = range(5)  # columns of the rows
 
 # A matrix is its address, that of its int8 scales (0 for float32), and that of its bias.
 MATRICES = ("in", "gate", "out")
@@ -48,7 +59,7 @@ MODEL = np.dtype(
     [
         (name, np.int64)
         for name in (
-            "vocabulary", "norm", "placement", "activation", "is_gated", "has_relu",
+            "vocabulary", "d", "widest", "longest", "norm", "placement", "activation", "is_gated", "has_relu",
             "E", "P", "gamma_first", "beta_first", "has_first", "gamma_last", "beta_last", "has_last",
             "W_head", "s_head", "b_head", "cos", "sin",
         )
@@ -57,156 +68,279 @@ MODEL = np.dtype(
 )  # fmt: skip
 
 
-@compiled
-def step(models, sublayers, places, tokens, at, slots, sources, X, Z):  # type: ignore[no-untyped-def]
-    """Writes the logits of one more token for each row into Z; X (b, d) is what the sublayers add to.
+@in_parallel
+def step(models, sublayers, places, rows, origins, slots, wanted, threads, team, Z):  # type: ignore[no-untyped-def]
+    """Writes logits into Z (wanted, vocabulary), by as many threads as are free.
 
-    `at` are the positions of the tokens, `slots` how many a row of the cache has, `sources` the tokens of each source.
+    Each row is a token, its position, the sequence of the cache to which it belongs, its source, and the tokens of that
+    source. Rows of one sequence follow one another. `origins` says for each sequence and slot in which sequence's place
+    its key is, for slots that may be elsewhere. `slots` are those of a sequence before a ring goes round.
     """
-    model = models[0]
-    rows, d = X.shape
-    Y, U = np.empty((rows, d), np.float32), np.empty((rows, d), np.float32)
-    embed(model, tokens, at, X)
+    model, n = models[0], rows.shape[0]
+    shared = (
+        np.empty((n, model.d), np.float32),
+        np.empty((n, model.widest), np.float32),
+        np.empty((n, model.widest), np.float32),
+    )
+    if threads == 1:  # others would have to be waited for, if only to learn that they have nothing to do
+        walk(models, sublayers, places, rows, origins, slots, wanted, 1, team.ctypes.data, shared, Z)
+    else:
+        for _ in prange(threads):
+            walk(
+                models, sublayers, places, rows, origins, slots, wanted, threads, team.ctypes.data, shared, Z
+            )
+
+
+@compiled
+def walk(models, sublayers, places, rows, origins, slots, wanted, threads, team, shared, Z):  # type: ignore[no-untyped-def]
+    """What one thread does of a step: it has a stream X (b, d) of its own, and what it writes to `shared` all see.
+
+    What a sublayer adds to the stream is complete when all have met; then each thread adds it to its own stream.
+    """
+    apart()
+    me = join(team, threads, rows.shape[0])
+    if me[SIZE] == 0:
+        return
+    model, U = models[0], shared[0]
+    first, last = own_rows(me)
+    X, Y = np.empty(U.shape, np.float32), np.empty(U.shape, np.float32)
+    Z16, t = np.empty((len(X), (model.widest + 3) // 4 * 4), np.int16), np.empty(len(X), np.float32)
+    embed(model, rows, first, last, X)
     if model.has_first:
-        normalise(model.norm, X, model.gamma_first, model.beta_first, model.epsilon, Y)
-        X[:] = Y
+        normalise(model.norm, X, first, last, model.gamma_first, model.beta_first, model.epsilon, X)
     for i in range(sublayers.shape[0]):
         part = sublayers[i]
-        if model.placement == POST:
-            Y[:] = X
-        else:
-            normalise(model.norm, X, part.gamma, part.beta, model.epsilon, Y)
+        before = 0 if model.placement == POST else model.norm
+        normalise(before, X, first, last, part.gamma, part.beta, model.epsilon, Y)
         if part.kind == FEEDFORWARD:
-            feed_forward(model, part, Y, U)
+            feed_forward(model, part, me, Y, Z16, t, shared)
         else:
-            look(model, part, places[i], at, slots, sources, Y, U)
+            look(model, part, places[i], rows, origins, slots, me, Y, Z16, t, shared)
+        meet(me)
+        added = U
         if model.placement == BOTH:
-            normalise(model.norm, U, part.gamma_after, part.beta_after, model.epsilon, Y)
-            U[:] = Y
-        for r in range(rows):
-            for j in range(d):
-                X[r, j] += U[r, j]
+            normalise(model.norm, U, first, last, part.gamma_after, part.beta_after, model.epsilon, Y)
+            added = Y
+        for r in range(first, last):
+            for j in range(X.shape[1]):
+                X[r, j] += added[r, j]
         if model.placement == POST:
-            normalise(model.norm, X, part.gamma, part.beta, model.epsilon, Y)
-            X[:] = Y
-    normalise(model.norm if model.has_last else 0, X, model.gamma_last, model.beta_last, model.epsilon, Y)
-    read_out(model, Y, Z)
+            normalise(model.norm, X, first, last, part.gamma, part.beta, model.epsilon, X)
+    read_out(model, wanted, me, X, Z16, t, shared, Z)
 
 
 @compiled
-def embed(model, tokens, at, X):  # type: ignore[no-untyped-def]
-    """x = E t, times the scale, + P p where positions are added."""
-    rows, d = X.shape
-    for r in range(rows):
-        E = floats(model.E, tokens[r] + 1, d)
-        for j in range(d):
-            X[r, j] = E[tokens[r], j] * model.scale
-        if model.P:
-            P = floats(model.P, at[r] + 1, d)
-            for j in range(d):
-                X[r, j] += P[at[r], j]
-
-
-@compiled
-def feed_forward(model, part, X, Y):  # type: ignore[no-untyped-def]
-    """W_2 f(W_1 x + b_1) + b_2, or W_2 (f(W_g x) ∘ W_1 x)."""
-    rows, n = X.shape[0], part.inner
-    H = np.empty((rows, n), np.float32)
-    product(part.W_in, part.s_in, part.b_in, n, X, H)
-    if model.is_gated:
-        G = np.empty((rows, n), np.float32)
-        product(part.W_gate, part.s_gate, part.b_gate, n, X, G)
-        for r in range(rows):
-            activate(model.activation, G[r])
-            for j in range(n):
-                H[r, j] *= G[r, j]
+def product(W, s, b, n, me, X, Z16, t, Y):  # type: ignore[no-untyped-def]
+    """This thread's share of Y = X Wᵀ + b for the matrix at address W: int8 if there are scales at address s."""
+    apart()
+    if s == 0:
+        multiply(W, X, b, n, me, Y)
     else:
-        for r in range(rows):
-            activate(model.activation, H[r])
-    product(part.W_out, part.s_out, part.b_out, X.shape[1], H, Y)
+        multiply_int8(W, s, Z16, t, b, n, me, Y)
 
 
 @compiled
-def look(model, part, place, at, slots, sources, X, Y):  # type: ignore[no-untyped-def]
-    """softmax(Q Kᵀ) V over the cache, with the new token in it, or over the source; joined by W_o."""
-    rows, d_k, d_v, h = X.shape[0], part.d_k, part.d_v, part.h
-    H = np.empty((rows, part.inner), np.float32)
-    if h:
-        Q = np.empty((rows, part.width), np.float32)
-        product(part.W_in, part.s_in, part.b_in, part.width, X, Q)
-        if model.has_relu:
-            for r in range(rows):
-                activate(0, Q[r])
-        turn(model, part, at, Q)
-        m = sources
-        if part.kind == SELF:
-            m = np.empty(rows, np.int64)
-            for r in range(rows):
-                keep(part, place, r, at[r] % slots, Q[r])
-                m[r] = min(at[r] + 1, slots)
-        reads = indices(part.reads, h)
-        K, V = floats(place.K, 1, 1 << 40)[0], floats(place.V, 1, 1 << 40)[0]
-        B = floats(part.bias, h, part.distances)
-        steps = place.K_steps, place.V_steps
-        if H.size * m.max() > WORTH_THREADS:
-            attend(m, at, h, Q, K, V, steps[0], steps[1], slots, d_k, d_v, part.scale, B, reads, H)
+def squeezed(s, X, me, Z16, t):  # type: ignore[no-untyped-def]
+    """Rounded rows X for the product with a matrix that has scales at address s; nothing otherwise."""
+    k = (X.shape[1] + 3) // 4 * 4
+    Z = Z16.reshape(-1)[: X.shape[0] * k].reshape((X.shape[0], k))
+    if s:
+        first, last = own_rows(me)
+        squeeze(X, first, last, Z, t)
+    return Z
+
+
+@compiled
+def narrow(X, width):  # type: ignore[no-untyped-def]
+    """The same memory as a matrix of so many columns."""
+    return X.reshape(-1)[: X.shape[0] * width].reshape((X.shape[0], width))
+
+
+@compiled
+def embed(model, rows, first, last, X):  # type: ignore[no-untyped-def]
+    """x = E t, times the scale, + P p where positions are added."""
+    apart()
+    d = X.shape[1]
+    for r in range(first, last):
+        token, at = rows[r, TOKEN], rows[r, AT]
+        E = floats(model.E, token + 1, d)[token]
+        for j in range(d):
+            X[r, j] = E[j] * model.scale
+        if model.P:
+            P = floats(model.P, at + 1, d)[at]
+            for j in range(d):
+                X[r, j] += P[j]
+
+
+@compiled
+def feed_forward(model, part, me, X, Z16, t, shared):  # type: ignore[no-untyped-def]
+    """W_2 f(W_1 x + b_1) + b_2, or W_2 (f(W_g x) ∘ W_1 x)."""
+    apart()
+    n = part.inner
+    H, G = narrow(shared[1], n), narrow(shared[2], n)
+    first, last = own_rows(me)
+    begin, end = own_columns(n, UNIT, me)
+    Z = squeezed(part.s_in, X, me, Z16, t)
+    product(part.W_in, part.s_in, part.b_in, n, me, X, Z, t, H)
+    if model.is_gated:
+        product(part.W_gate, part.s_gate, part.b_gate, n, me, X, Z, t, G)
+    for r in range(first, last):
+        if model.is_gated:
+            activate(model.activation, G[r, begin:end])
+            for j in range(begin, end):
+                H[r, j] *= G[r, j]
         else:
-            attend_alone(m, at, h, Q, K, V, steps[0], steps[1], slots, d_k, d_v, part.scale, B, reads, H)
-    product(part.W_out, part.s_out, part.b_out, X.shape[1], H, Y)
+            activate(model.activation, H[r, begin:end])
+    meet(me)
+    Z = squeezed(part.s_out, H, me, Z16, t)
+    product(part.W_out, part.s_out, part.b_out, X.shape[1], me, H, Z, t, shared[0])
+
+
+@compiled
+def look(model, part, place, rows, origins, slots, me, X, Z16, t, shared):  # type: ignore[no-untyped-def]
+    """softmax(Q Kᵀ) V over the cache, with the new tokens in it, or over the source; joined by W_o."""
+    apart()
+    Q, H = narrow(shared[1], part.width), narrow(shared[2], part.inner)
+    if part.h:
+        Z = squeezed(part.s_in, X, me, Z16, t)
+        product(part.W_in, part.s_in, part.b_in, part.width, me, X, Z, t, Q)
+        meet(me)
+        first, last = share(len(rows), 1, me)
+        for r in range(first, last):
+            if model.has_relu:
+                activate(0, Q[r])
+            turn(model, part, rows[r, AT], Q[r])
+            if part.kind == SELF:
+                keep(part, place, rows[r, TEXT], rows[r, AT] % slots, Q[r])
+        meet(me)
+        first, last = share(part.h * len(rows), 1, me)
+        A, powers = np.empty(model.longest, np.float32), np.empty(model.longest, np.int32)
+        for pair in range(first, last):
+            r = pair % len(rows)
+            attend(part, place, rows[r], origins, slots, pair // len(rows), Q[r], A, powers, H[r])
+        meet(me)
+    Z = squeezed(part.s_out, H, me, Z16, t)
+    product(part.W_out, part.s_out, part.b_out, X.shape[1], me, H, Z, t, shared[0])
+
+
+@compiled
+def attend(part, place, row, origins, slots, c, Q, A, powers, H):  # type: ignore[no-untyped-def]
+    """softmax(scale q Kᵀ + bias) V for one row and head c; a bias is a number for each head and distance."""
+    apart()
+    d_k, d_v, at = part.d_k, part.d_v, row[AT]
+    q, y = Q[c * d_k : (c + 1) * d_k], H[c * d_v : (c + 1) * d_v]
+    head = indices(part.reads, part.h)[c]
+    m = min(at + 1, slots) if part.kind == SELF else row[LENGTH]
+    text = row[TEXT] if part.kind == SELF else row[SOURCE]
+    origins = origins if part.kind == SELF else origins[:, :0]
+    j = 0
+    while j < m:  # keys that follow one another in memory
+        source, stop = place_of(origins, text, j, m)
+        K = place.K + 4 * (source * place.K_steps[0] + head * place.K_steps[1] + j * place.K_steps[2])
+        compare(q, K, place.K_steps[2], d_k, stop - j, A[j:stop])
+        j = stop
+    B = floats(part.bias, part.h, part.distances)
+    for j in range(m):
+        A[j] *= part.scale
+        if part.distances:
+            A[j] += B[c, (at - j) % slots]
+    softmax(A[:m], powers)
+    for i in range(d_v):
+        y[i] = F(0)
+    j = 0
+    while j < m:
+        source, stop = place_of(origins, text, j, m)
+        V = place.V + 4 * (source * place.V_steps[0] + head * place.V_steps[1] + j * place.V_steps[2])
+        mix(A[j:stop], V, place.V_steps[2], d_v, stop - j, y)
+        j = stop
+
+
+@compiled
+def place_of(origins, text, j, m):  # type: ignore[no-untyped-def]
+    """In which sequence's place slot j is, and the first slot after it that is elsewhere."""
+    known = min(m, origins.shape[1])
+    if j >= known:
+        return text, m
+    source = origins[text, j]
+    stop = j + 1
+    while stop < known and origins[text, stop] == source:
+        stop += 1
+    return source, m if stop == known and source == text else stop
 
 
 @compiled
 def turn(model, part, at, Q):  # type: ignore[no-untyped-def]
     """Norms queries and keys by head, and turns each pair (x_i, x_{i + d_k/2}) to its position."""
+    apart()
     heads = part.h + part.g if part.kind == SELF else part.h
     d_k, half = part.d_k, part.d_k // 2
-    for r in range(Q.shape[0]):
-        for c in range(heads):
-            x = Q[r, c * d_k : (c + 1) * d_k]
-            if part.norm_q:
-                g = floats(part.norm_q if c < part.h else part.norm_k, 1, d_k)[0]
-                square = F(0)
-                for i in range(d_k):
-                    square += x[i] * x[i]
-                up = F(1) / np.sqrt(square / F(d_k) + model.epsilon_heads)
-                for i in range(d_k):
-                    x[i] *= up * g[i]
-            if model.cos and part.kind == SELF:
-                cos, sin = floats(model.cos, at[r] + 1, half), floats(model.sin, at[r] + 1, half)
-                for i in range(half):
-                    u, v = x[i], x[i + half]
-                    x[i] = u * cos[at[r], i] - v * sin[at[r], i]
-                    x[i + half] = v * cos[at[r], i] + u * sin[at[r], i]
+    for c in range(heads):
+        x = Q[c * d_k : (c + 1) * d_k]
+        if part.norm_q:
+            g = floats(part.norm_q if c < part.h else part.norm_k, 1, d_k)[0]
+            square = F(0)
+            for i in range(d_k):
+                square += x[i] * x[i]
+            up = F(1) / np.sqrt(square / F(d_k) + model.epsilon_heads)
+            for i in range(d_k):
+                x[i] *= up * g[i]
+        if model.cos and part.kind == SELF:
+            cos, sin = floats(model.cos, at + 1, half)[at], floats(model.sin, at + 1, half)[at]
+            for i in range(half):
+                u, v = x[i], x[i + half]
+                x[i] = u * cos[i] - v * sin[i]
+                x[i + half] = v * cos[i] + u * sin[i]
 
 
 @compiled
-def keep(part, place, r, slot, x):  # type: ignore[no-untyped-def]
+def keep(part, place, text, slot, x):  # type: ignore[no-untyped-def]
     """Writes the new key and value of a row, which follow its queries, into their slot of the cache."""
-    K, V = floats(place.K, 1, 1 << 40)[0], floats(place.V, 1, 1 << 40)[0]
+    apart()
     first = part.h * part.d_k
     for c in range(part.g):
-        to = r * place.K_steps[0] + c * place.K_steps[1] + slot * place.K_steps[2]
+        to = text * place.K_steps[0] + c * place.K_steps[1] + slot * place.K_steps[2]
+        K = floats(place.K + 4 * to, 1, part.d_k)[0]
         for i in range(part.d_k):
-            K[to + i] = x[first + c * part.d_k + i]
-    first += part.g * part.d_k
+            K[i] = x[first + i]
+        first += part.d_k
     for c in range(part.g):
-        to = r * place.V_steps[0] + c * place.V_steps[1] + slot * place.V_steps[2]
+        to = text * place.V_steps[0] + c * place.V_steps[1] + slot * place.V_steps[2]
+        V = floats(place.V + 4 * to, 1, part.d_v)[0]
         for i in range(part.d_v):
-            V[to + i] = x[first + c * part.d_v + i]
+            V[i] = x[first + i]
+        first += part.d_v
 
 
 @compiled
-def read_out(model, X, Z):  # type: ignore[no-untyped-def]
-    """z = E x for a tied head, W x for an own one; with its scale and soft cap."""
-    rows = X.shape[0]
-    if model.head_scale != 1:
-        for r in range(rows):
-            for j in range(X.shape[1]):
-                X[r, j] *= model.head_scale
-    product(model.W_head, model.s_head, model.b_head, model.vocabulary, X, Z)
+def read_out(model, wanted, me, X, Z16, t, shared, Z):  # type: ignore[no-untyped-def]
+    """z = E x for a tied head, W x for an own one, with its scale and soft cap: for the rows that are asked for."""
+    apart()
+    first, last = own_rows(me)
+    normalise(
+        model.norm if model.has_last else 0,
+        X,
+        first,
+        last,
+        model.gamma_last,
+        model.beta_last,
+        model.epsilon,
+        X,
+    )
+    asked = narrow(shared[1], model.d)[: len(wanted)]
+    if me[BY_ROWS] or me[NUMBER] == 0:
+        for w in range(len(wanted)):
+            if first <= wanted[w] < last:
+                for j in range(model.d):
+                    asked[w, j] = X[wanted[w], j] * model.head_scale
+    divide(me, len(wanted))
+    meet(me)
+    Z_in = squeezed(model.s_head, asked, me, Z16, t)
+    product(model.W_head, model.s_head, model.b_head, model.vocabulary, me, asked, Z_in, t, Z)
     if model.soft_cap:
-        for r in range(rows):
-            for j in range(model.vocabulary):
+        first, last = own_rows(me)
+        begin, end = own_columns(model.vocabulary, UNIT, me)
+        for r in range(first, last):
+            for j in range(begin, end):
                 Z[r, j] = model.soft_cap * np.tanh(Z[r, j] / model.soft_cap)
 
 
