@@ -13,7 +13,7 @@ import torch
 from harness import arguments, in_turn, ratio, report
 
 from clearhead.config.model import ModelConfig
-from clearhead.decoding.steppers.direct import DirectStepper, stepper_of
+from clearhead.decoding.steppers.switching import SwitchingStepper, stepper_of
 from clearhead.models.build import build
 from clearhead.models.model import Model
 from clearhead.models.transformer.pruned import pruned
@@ -39,7 +39,7 @@ def main() -> None:
     states, bytes_ = {}, {}
     for name, model in models.items():
         stepper = stepper_of(model)
-        assert isinstance(stepper, DirectStepper)
+        assert isinstance(stepper, SwitchingStepper)
         stepper.prepare()
         state = stepper.start(1, READ + 1)
         stepper.step(ids[:, :READ], state)

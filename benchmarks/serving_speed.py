@@ -23,7 +23,7 @@ from clearhead.config.decoding import DecodingConfig
 from clearhead.decoding.generate import Generator
 from clearhead.decoding.live.engine import LiveEngine
 from clearhead.decoding.live.request import Request
-from clearhead.decoding.steppers.direct import stepper_of
+from clearhead.decoding.steppers.switching import stepper_of
 from clearhead.exchange.exporting_gguf import export_gguf
 
 NEW = 128
