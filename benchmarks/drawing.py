@@ -98,7 +98,8 @@ def draw_map(
             colour, share = "#2f6fed" if value >= 0 else "#d97706", abs(value) / most
             parts.append(tag("rect", x=left + j * wide, y=top + i * high, width=wide - 2, height=high - 2, rx=3,
                              fill=colour, fill_opacity=f"{share:.3f}"))  # fmt: skip
-            parts.append(tag("text", f"{value:.2f}".replace("-", "−"), x=left + (j + 0.5) * wide - 1, y=middle - 1,
+            text = f"{round(value, 2) + 0.0:.2f}".replace("-", "−")  # no −0.00
+            parts.append(tag("text", text, x=left + (j + 0.5) * wide - 1, y=middle - 1,
                              text_anchor="middle", dominant_baseline="central"))  # fmt: skip
     box = (0, 0, left + wide * len(columns) + 8, top + high * len(rows) + 8)
     return write(name, parts, box, f"a number for each of {len(rows)} parts and {len(columns)} tokens")

@@ -94,7 +94,9 @@ def main() -> None:
         first = results[options.seeds[0]]
         best = [name for name, _, _ in strongest(first["places"], first["scores"], SHOWN)]
         shown = [name for name in first["places"] if name in best]
-        tokens = model.trace("The animal didn't cross the street because it was too tired.").source_tokens
+        source = "The animal didn't cross the street because it was too tired."
+        tokens = list(model.trace(source).source_tokens)
+        tokens[1] += " / Weil"  # which the decoder reads in this place
         by_name = dict(zip(first["places"], first["scores"], strict=True))
         draw_map("pronoun-heads", shown, tokens, [by_name[name] for name in shown])
     report("pronoun_heads", {"recipe": RECIPE, "results": results}, options.save)
