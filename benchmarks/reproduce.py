@@ -75,7 +75,7 @@ def one_run(
     done = place.with_suffix(f".{DONE}")
     if done.exists():
         return dict(json.loads(done.read_text()))
-    config = RunConfig.read(goal.recipe or goal.name, settings)
+    config = RunConfig.read(goal.name, settings)
     run, spent = train(config, place, until)
     if not run.is_done:
         return None
@@ -121,7 +121,7 @@ def reproduce(goal: Published, out: Path, until: float = math.inf) -> dict[str, 
     values = [run["quality"][goal.metric] for run in runs]
     mean = statistics.mean(values)
     return {
-        "recipe": tomllib.loads(shipped()[goal.recipe or goal.name].read_text(encoding="utf-8")),
+        "recipe": tomllib.loads(shipped()[goal.name].read_text(encoding="utf-8")),
         "published": goal.source,
         "metric": goal.metric,
         "must": goal.must,

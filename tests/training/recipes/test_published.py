@@ -46,7 +46,7 @@ def test_every_goal_names_a_shipped_recipe_that_has_the_split_it_is_measured_on(
     scripts: tuple[ModuleType, ModuleType],
 ) -> None:
     for goal in scripts[0].PUBLISHED.values():
-        config = RunConfig.read(goal.recipe or goal.name)
+        config = RunConfig.read(goal.name)
         assert config.data.source(goal.split) is not None
         assert goal.is_reached(goal.aim, goal.must)
 
