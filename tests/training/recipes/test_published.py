@@ -90,8 +90,7 @@ def test_a_reproduction_that_was_stopped_resumes_and_ends_with_the_same_numbers(
     goal.unpack(tmp_path / "data")
     little = {
         "training.epochs": "none", "training.steps": "6", "training.evaluate_every": "2",
-        "training.checkpoint_every": "2", "training.average": "none", "model.d": "16", "model.h": "2",
-        "training.samples": "0",
+        "training.checkpoint_every": "2", "training.samples": "0", "model.d": "16",
     }  # fmt: skip
     settings = goal.runs(tmp_path / "data")[0] | little
     whole = reproduce.one_run(goal, settings, tmp_path / "whole")
