@@ -25,9 +25,7 @@ from clearhead.decoding.threads import free_cores
 Outcome = TypeVar("Outcome")
 Given = ParamSpec("Given")
 Steps = Generator[None, None, Outcome]  # something that is done in steps, between which others may work
-Continuation = tuple[
-    float, int, int, float
-]  # log P of the text, its beginning, the next token, and its log P
+Extension = tuple[float, int, int, float]  # log P of the text, its beginning, the next token, and its log P
 Stops = Callable[[list[int]], bool]  # whether ids spell a stop string
 
 
@@ -68,7 +66,7 @@ class Beam:
         """How many beginnings run, and how many hypotheses are kept."""
         return self.settings.beam or 1
 
-    def grow(self, best: Iterable[Continuation], end: Sequence[int]) -> None:
+    def grow(self, best: Iterable[Extension], end: Sequence[int]) -> None:
         """Takes the best continuations.
 
         Of the `width` best those that end are finished; then others follow until enough of them continue.
@@ -218,7 +216,7 @@ def grow(beams: list[Beam], logits: Tensor, settings: DecodingConfig, end: Seque
 
 def ways_of_few(
     beams: list[Beam], ids: np.ndarray, log_P: np.ndarray, count: int
-) -> Iterator[Iterable[Continuation]]:
+) -> Iterator[Iterable[Extension]]:
     """The best continuations of every beam from the best few of each row (rows, few), sorted at once."""
     sizes = [len(beam.running) for beam in beams]
     firsts = np.cumsum([0, *sizes])
@@ -239,7 +237,7 @@ def ways_of_few(
 
 def ways_by_rules(
     beams: list[Beam], logits: Tensor, settings: DecodingConfig, end: Sequence[int], count: int
-) -> Iterator[Iterable[Continuation]]:
+) -> Iterator[Iterable[Extension]]:
     """The continuations of every beam under the rules, the best first; about `count` are likely to be asked for."""
     prompts = [beam.prompt for beam in beams for _ in beam.running]
     written = [text.ids for beam in beams for text in beam.running]
@@ -254,7 +252,7 @@ def ways_by_rules(
 
 def continuations(
     running: Sequence[Beginning], log_P: Tensor, raw: Tensor, count: int
-) -> Iterator[Continuation]:
+) -> Iterator[Extension]:
     """Every continuation by the log P of the next token (running, vocabulary), ruled and raw, the best first."""
     sums = log_P + torch.tensor([text.total for text in running])[:, None]
     for total, place in best_first(sums.flatten(), count):

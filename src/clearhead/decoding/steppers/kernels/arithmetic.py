@@ -5,10 +5,10 @@ Each formula is that of a layer; the tests hold them equal. Importing this file 
 
 import numpy as np
 
-from clearhead.decoding.steppers.kernels.pointers import apart, compiled, floats, in_order
+from clearhead.decoding.steppers.kernels.pointers import F, apart, compiled, floats, in_order
 from clearhead.decoding.steppers.kernels.tiles import COLUMNS, LANES, float_tile, mixture
 
-F, Int = np.float32, np.int32
+Int = np.int32
 LOG2_E, LN_2 = F(1.4426950408889634), F(0.6931471805599453)
 ACTIVATIONS = ("relu", "relu2", "silu", "gelu", "gelu_tanh")
 LAYER, RMS = 1, 2  # kinds of norm; 0 is none
@@ -107,12 +107,12 @@ def compare(q, K, step, d_k, m, A):  # type: ignore[no-untyped-def]
         else:
             compare_four(k, step, q.ctypes.data, 0, d_k, A.ctypes.data + j * 4)
         for o in range(count if whole < d_k else 0):
-            A[j + o] = finish(A[j + o], q, floats(k + o * step * 4, 1, d_k)[0])
+            A[j + o] = finish_score(A[j + o], q, floats(k + o * step * 4, 1, d_k)[0])
         j += count
 
 
 @in_order
-def finish(s, q, k):  # type: ignore[no-untyped-def]
+def finish_score(s, q, k):  # type: ignore[no-untyped-def]
     """q · k, of which s is what the whole vectors have given."""
     for i in range(k.shape[0] // LANES * LANES, k.shape[0]):
         s += q[i] * k[i]

@@ -4,9 +4,8 @@ import numpy as np
 from numba import prange
 
 from clearhead.decoding.steppers.kernels.arithmetic import exponentials
-from clearhead.decoding.steppers.kernels.pointers import apart, compiled, in_parallel
+from clearhead.decoding.steppers.kernels.pointers import F, apart, compiled, in_parallel
 
-F = np.float32
 PART = 512  # logits that are looked at together
 
 

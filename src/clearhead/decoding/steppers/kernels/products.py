@@ -6,7 +6,7 @@ the same bits in every company.
 
 import numpy as np
 
-from clearhead.decoding.steppers.kernels.pointers import apart, compiled, floats, in_order
+from clearhead.decoding.steppers.kernels.pointers import F, apart, compiled, floats, in_order
 from clearhead.decoding.steppers.kernels.team import own_columns, own_rows
 from clearhead.decoding.steppers.kernels.tiles import (
     COLUMNS,
@@ -20,7 +20,6 @@ from clearhead.decoding.steppers.kernels.tiles import (
     int8_tile,
 )
 
-F = np.float32
 LARGEST_INT, LARGEST_SHORT = 2**31 - 1, 2**15 - 1
 UNIT = 4 * OUTPUTS  # outputs that are given to a thread together; int8 matrices have whole units
 ROWS_AT_ONCE = 64  # whose numbers stay in the processor's cache while float32 weights pass

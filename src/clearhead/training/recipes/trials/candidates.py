@@ -24,7 +24,7 @@ LONG_CONTEXT, TEXTS_AT_ONCE = (
 LETTERS_AT_ONCE, FEWEST_BATCHES = 8192, 40  # of a batch of letters, at most; batches of an epoch, at least
 FEWEST_STEPS = 300  # in which runs of letters are learned
 # Rows of the table of runs, of which few should share one; and its numbers, as every step changes all of them.
-FEWEST_ROWS, MOST_ROWS, LETTERS_A_ROW, MOST_NUMBERS = 1 << 13, 1 << 19, 2, 1 << 23
+FEWEST_ROWS, MOST_ROWS, LETTERS_A_ROW, MOST_TABLE_NUMBERS = 1 << 13, 1 << 19, 2, 1 << 23
 
 WORDS: dict[str, Any] = {"kind": "word", "vocabulary": MOST_TOKENS, "lowercase": True}
 LETTER_TOKENS: dict[str, Any] = {"kind": "character", "vocabulary": 512, "lowercase": True}
@@ -110,7 +110,7 @@ def fitting_runs(sample: DataSample) -> tuple[dict[str, Any], dict[str, Any]]:
     """Sizes of a model of runs of letters for some data, and of its batches."""
     characters, classes = sample.characters, len(sample.labels)
     d = 4 if classes < 3 else min(64, 8 * -(-classes // 8))  # room for a direction per class, or nearly
-    rows = min(MOST_ROWS, MOST_NUMBERS // d, characters // LETTERS_A_ROW)
+    rows = min(MOST_ROWS, MOST_TABLE_NUMBERS // d, characters // LETTERS_A_ROW)
     batch = max(1024, min(LETTERS_AT_ONCE, characters // FEWEST_BATCHES))
     model = {
         "d": d,
