@@ -14,14 +14,13 @@ from clearhead.decoding.steppers.kernels.arithmetic import (
     ACTIVATIONS,
     LAYER,
     RMS,
-    F,
     activate,
     compare,
     mix,
     normalise,
     softmax,
 )
-from clearhead.decoding.steppers.kernels.pointers import apart, compiled, floats, in_parallel, indices
+from clearhead.decoding.steppers.kernels.pointers import F, apart, compiled, floats, in_parallel, indices
 from clearhead.decoding.steppers.kernels.products import UNIT, multiply, multiply_int8, squeeze
 from clearhead.decoding.steppers.kernels.team import (
     BY_ROWS,
