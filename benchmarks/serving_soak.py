@@ -23,6 +23,7 @@ from serving_client import Stream, ask, free_port, get, process, quantile, resid
 
 STREAMS, SLOTS, QUEUE = 16, 16, 16
 WARM_UP = 500  # prompts of a chunk or more, which fill the store of known beginnings
+MOST_WARM_UPS = 8  # times over
 LONGEST = 7  # statements of a prompt: with the tokens that follow they fit the context
 
 
@@ -34,9 +35,18 @@ def body(draws: random.Random, shortest: int = 1, tokens: int = 0) -> dict[str, 
     return {"model": "bench", "prompt": prompt, "max_tokens": tokens, "temperature": 0.8, "stream": True}
 
 
-async def warm_up(port: int) -> None:
-    """Fills what the server keeps, with all slots in use."""
-    draws, left = random.Random(0), iter(range(WARM_UP))
+def warm_up(port: int, process_id: int) -> None:
+    """Fills what the server keeps until its memory stays: the compiled step is also loaded in between."""
+    for _ in range(MOST_WARM_UPS):
+        before = resident_mb(process_id)
+        asyncio.run(fill(port))
+        if resident_mb(process_id) < 1.01 * before:
+            break
+
+
+async def fill(port: int) -> None:
+    """Sends prompts, with all slots in use."""
+    draws, left = random.Random(time.time()), iter(range(WARM_UP))
 
     async def again() -> None:
         for _ in left:
@@ -113,7 +123,7 @@ def run(folder: Path, seconds: float, threads: int) -> dict[str, Any]:
     port = free_port()
     command = serve(folder, port, "--slots", str(SLOTS), "--queue", str(QUEUE))
     with process(command, port, folder.parent / "log", threads) as server:
-        asyncio.run(warm_up(port))
+        warm_up(port, server.pid)
         held = asyncio.run(soak(port, server.pid, seconds))
         rate = 10 * held["requests"] / seconds
         flooded = asyncio.run(overload(port, max(200, int(rate * min(20.0, seconds))), rate))

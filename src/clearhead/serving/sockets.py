@@ -25,7 +25,7 @@ BUSY = (
 IDLE_SECONDS = 10.0
 LAST_SECONDS = 2
 OTHER_FILES = 24  # handles for the files of the page, and what libraries open
-READ_BYTES = 1 << 14  # of a connection at a time: what is in many small pieces must not hold up the others
+READ_BYTES = 1 << 16  # of a connection at a time: what is in many small pieces must not hold up the others
 
 
 class BoundedListener(socket.socket):

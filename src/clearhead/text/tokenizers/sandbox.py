@@ -21,9 +21,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 LARGEST_TEXT = 1 << 24  # characters of a rendered conversation
 MEMORY = 1 << 29  # bytes of the process, where the system can limit them
-WORK_SECONDS = (
-    0.1  # of a processor for one conversation, however busy the machine is; 16 million characters took 0.04
-)
+WORK_SECONDS = 0.1  # of a processor for one conversation, however busy the machine is
 
 
 class Generation(Extension):
