@@ -181,6 +181,23 @@ def test_keys_links_and_spanish(visit: Visit) -> None:
     assert page.locator(".look").count() == 0
 
 
+def test_at_200_percent_a_step_opens_with_its_text(visit: Visit) -> None:
+    window = {"width": 640, "height": 360}
+    visitor = visit(clearhead.load("builtin:translator"), "zoomed", alone=True, viewport=window)
+    visitor.go("attention", lesson="06-scaling.1")
+    page = visitor.page
+    visitor.act(lambda: page.keyboard.press("n"))
+    page.locator("#lesson h2", has_text=LESSONS["06-scaling"].steps[1].title).wait_for()
+    box = page.locator("#lesson h2").bounding_box()
+    assert box is not None
+    assert 0 <= box["y"] < window["height"] - 40
+    assert page.evaluate("document.documentElement.scrollWidth") <= window["width"]
+    page.locator('[data-key="lesson see"]').click()
+    page.wait_for_function(
+        f"document.querySelector('.look').getBoundingClientRect().top < {window['height']}"
+    )
+
+
 def test_an_audit_of_the_panel_finds_nothing_serious(visit: Visit) -> None:
     auditor = import_module("axe_playwright_python.sync_playwright").Axe()
     visitor = visit(clearhead.load("builtin:translator"), "audited", alone=True, bypass_csp=True)

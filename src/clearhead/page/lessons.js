@@ -86,7 +86,9 @@ function stepPanel(step, name, number) {
 			h("button", { key: "lesson list", onclick: toggleList, title: `${word("list")} (L)` }, "☰", h("span", { class: "sr" }, word("list"))),
 			h("button", { key: "lesson close", onclick: close, title: word("close") }, "×", h("span", { class: "sr" }, word("close"))),
 		),
-		h("h2", {}, step.title), said(step.text), step.question ? question(step.question) : null,
+		h("h2", {}, step.title), said(step.text),
+		h("button", { key: "lesson see", class: "see", onclick: () => document.querySelector(".look")?.scrollIntoView({ block: "start" }) }, `↓ ${word("see")}`),
+		step.question ? question(step.question) : null,
 		step.change ? h("p", { class: "change" }, h("b", {}, word("change")), " ", h("code", {}, step.change)) : null,
 		step.notes ? h("details", {}, h("summary", {}, word("notes")), said(step.notes)) : null,
 		h(
@@ -154,6 +156,8 @@ function outline() {
 	found.classList.add("look");
 	found.dataset.step = state().lesson;
 	now.looked = state().lesson;
+	// Where the panel is above the view, its text is read first, and a button leads to what is outlined.
+	if (getComputedStyle(find("lesson")).position === "static") { if (isFresh) find("lesson").scrollIntoView({ block: "start", behavior: "instant" }); return; }
 	const { top, bottom } = found.getBoundingClientRect();
 	if (isFresh && (top < find("frame").offsetHeight || bottom > innerHeight)) found.scrollIntoView({ block: top < 0 || bottom - top > innerHeight / 2 ? "start" : "center", behavior: "instant" });
 }
