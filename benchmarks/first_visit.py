@@ -3,8 +3,8 @@
 The bars: the page is drawn within 5 s of the start of the command, and the second step within 10 s, clicks included.
 """
 
+import os
 import statistics
-import time
 
 from explorer_process import CHROMIUM, DRAWN, explorer
 from harness import arguments, report
@@ -13,19 +13,19 @@ from playwright.sync_api import Browser, sync_playwright
 OPENS, STEP = 5.0, 10.0
 
 
-def visit(browser: Browser) -> tuple[float, float]:
-    """Seconds until the page is drawn, and until the second step is."""
-    with explorer() as (address, began):
+def visit(browser: Browser) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Seconds until the page is drawn, and until the second step is, each with the command's own processor seconds."""
+    with explorer() as (address, seconds):
         page = browser.new_page(viewport={"width": 1440, "height": 1000})
         page.goto(address)
         page.wait_for_selector(DRAWN)
-        opened = time.perf_counter() - began
+        opened = seconds()
         page.locator("#lessons").click()
         page.locator("#lesson ol button").first.click()
         page.locator('[data-key="lesson on"]').click()
         page.locator('#lesson [aria-label^="2: "][aria-current="step"]').wait_for()
         page.wait_for_selector(f"{DRAWN} .look")
-        taken = time.perf_counter() - began
+        taken = seconds()
         page.close()
     return opened, taken
 
@@ -40,18 +40,19 @@ def main() -> None:
         browser.close()
     results = {
         name: {
-            "median_seconds": statistics.median(times),
-            "all": [round(one, 2) for one in times],
+            "median_seconds": statistics.median(wall for wall, _ in times),
+            "all": [round(wall, 2) for wall, _ in times],
+            "processor_seconds": statistics.median(own for _, own in times),
             "bar": bar,
         }
         for name, times, bar in (("page drawn", opened, OPENS), ("second step drawn", steps, STEP))
     }
-    kept = statistics.median(opened) <= OPENS and statistics.median(steps) <= STEP
+    kept = all(row["median_seconds"] <= row["bar"] for row in results.values())
     for name, row in results.items():
-        print(f"{name:18} after {row['median_seconds']:.1f} s, bar {row['bar']:.0f} s: {row['all']}")
-    report(
-        "first_visit", {"results": results, "clicks": 3, "kept": kept}, options.save, ("torch", "playwright")
-    )
+        own = f"{row['processor_seconds']:.1f} s of the processor"
+        print(f"{name:18} after {row['median_seconds']:.1f} s ({own}), bar {row['bar']:.0f} s: {row['all']}")
+    values = {"results": results, "clicks": 3, "load_average": os.getloadavg()[0], "kept": kept}
+    report("first_visit", values, options.save, ("torch", "playwright"))
     raise SystemExit(not kept)
 
 

@@ -8,6 +8,7 @@ says; the whole class at the same moment is measured beside it.
 """
 
 import json
+import os
 import random
 import statistics
 import threading
@@ -34,7 +35,7 @@ class Step:
     requests: list[tuple[str, str, str | None]] = field(default_factory=list)
 
 
-def record(page: Page, address: str) -> tuple[list[Step], dict[str, str]]:
+def record(page: Page, address: str, most: int | None) -> tuple[list[Step], dict[str, str]]:
     """Walks through all lessons; the requests of every step, and which question led to which pass."""
     steps: list[Step] = []
     names: dict[str, str] = {}
@@ -51,15 +52,16 @@ def record(page: Page, address: str) -> tuple[list[Step], dict[str, str]]:
     parts = urlsplit(address)
     base = f"{parts.scheme}://{parts.netloc}/"
     page.on("response", note)
+    page.set_default_timeout(120_000)
     page.goto(address)
     page.wait_for_selector(DRAWN)
     listing = page.evaluate("async () => (await fetch('api/lessons?language=en')).json()")
-    for lesson in (one for one in listing["lessons"] if one["why"] is None):
+    for lesson in [one for one in listing["lessons"] if one["why"] is None][:most]:
         for number in range(1, len(lesson["steps"]) + 1):
             page.goto("about:blank")  # a page that has nothing in memory, as a student's has not
             steps.append(Step(f"{lesson['name']}.{number}"))
             page.goto(f"{base}#lesson={lesson['name']}.{number}")
-            page.wait_for_selector(f"{DRAWN} .look, #scrubber.look")
+            page.wait_for_selector(f"{DRAWN} .look")
     return steps, names
 
 
@@ -143,6 +145,7 @@ def main() -> None:
     parser.add_argument("--model", default="builtin:translator")
     parser.add_argument("--clients", type=int, default=30)
     parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--lessons", type=int, help="record only the first lessons")
     parser.add_argument(
         "--spread", type=float, default=20.0, help="seconds within which the class turns the page"
     )
@@ -151,7 +154,7 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1440, "height": 1000})
         with explorer(options.model) as (address, _):
-            steps, names = record(page, address)
+            steps, names = record(page, address, options.lessons)
         rows = []
         for spread in (options.spread, 0.0):
             rows.append(lecture(options, steps, names, browser.new_page(), spread))
@@ -164,6 +167,7 @@ def main() -> None:
         "bar_seconds": BAR,
         "clients": options.clients,
         "model": options.model,
+        "load_average": os.getloadavg()[0],
         "kept": kept,
     }
     report("lecture_class", values | sizes, options.save, ("torch", "playwright", "httpx"))
