@@ -178,6 +178,8 @@ class Cache:
         Rows are at least doubled, so that sequences that join one by one cause few copies.
         """
         room = self.room(length)
+        if self.stored_K and self.stored_K[0].shape[0] >= batch and self.stored_K[0].shape[2] >= room:
+            return  # all blocks have the same room
         for store in (self.stored_K, self.stored_V):
             for i, X in enumerate(store):
                 if len(X) < batch or X.shape[2] < room:
