@@ -31,7 +31,7 @@ VARIATIONS: dict[str, dict[str, str]] = {
     "learned positions": {"model.positions": "learned"},
     "tied tables": {"model.tied": "true"},
     "soft cap of 15": {"model.soft_cap": "15"},
-    "cosine schedule": {"training.schedule": "cosine", "training.decay": "0.4"},
+    "cosine schedule": {"training.schedule": "cosine"},
     "no clipping": {"training.clip": "none"},
     "swiglu": {"model.feedforward": "swiglu"},
     "norms before and after": {"model.norm_placement": "both"},
