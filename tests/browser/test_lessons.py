@@ -31,7 +31,8 @@ FEW = (
 LOOKED = """() => {
   const all = [...document.querySelectorAll('.look')], box = all[0]?.getBoundingClientRect();
   return { count: all.length, step: all[0]?.dataset.step, width: box?.width, height: box?.height,
-    top: box?.top, bottom: box?.bottom, frame: document.getElementById('frame').offsetHeight, window: innerHeight,
+    top: box?.top, bottom: box?.bottom, window: innerHeight,
+    frame: all[0]?.closest('#frame') ? 0 : document.getElementById('frame').offsetHeight,
     content: all[0]?.textContent.trim().length + all[0]?.querySelectorAll('canvas').length };
 }"""
 
@@ -75,7 +76,9 @@ def check_question(visitor: Visitor, question: dict[str, Any], where: str) -> No
             assert box.locator(".right").count() == is_right, where
     else:
         for option in sorted(question["options"], key=lambda one: one == question["value"]):
-            box.locator(f'[data-key="option {option}"]').click()
+            button = box.locator('[data-key^="option "]').nth(question["options"].index(option))
+            assert button.get_attribute("data-key") == f"option {option}"
+            button.click()
             assert box.locator(".right").count() == (option == question["value"]), where
 
 

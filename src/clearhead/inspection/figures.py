@@ -83,9 +83,13 @@ def shortened(ids: list[int], context: int | None) -> list[int]:
 
 
 def names(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
-    """Tokens as people read them; a space or a newline that is a token of its own is made visible."""
-    pieces = [tokenizer.piece(token) for token in ids]
-    return [piece.strip() or {"\n": "↵", "\t": "⇥"}.get(piece[:1], "␣") for piece in pieces]
+    """Tokens as people read them."""
+    return [visible(tokenizer.piece(token)) for token in ids]
+
+
+def visible(piece: str) -> str:
+    """A token as people read it; a space or a newline that is a token of its own is made visible."""
+    return piece.strip() or {"\n": "⏎", "\t": "⇥"}.get(piece[:1], "␣")
 
 
 def large(attention: AttentionPicture, head: str) -> Markup:

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from clearhead.config.model import ModelConfig
 from clearhead.errors import ConfigError, suggest
+from clearhead.inspection.figures import visible
 from clearhead.inspection.readings.tensors import tensor
-from clearhead.page.service.lesson_states import Chosen, spelled
+from clearhead.page.service.lesson_states import Chosen
 
 OFFERED = 4  # answers to choose from
 NEAR, LEAST = 0.02, 0.006  # of a number, and at least so much: what counts as right
@@ -18,10 +19,12 @@ NEAR, LEAST = 0.02, 0.006  # of a number, and at least so much: what counts as r
 Answer = dict[str, Any]
 
 
-def answer_of(name: str, chosen: Chosen) -> Answer:
-    """The answer by its name."""
+def answer_of(name: str, chosen: Chosen) -> Answer | None:
+    """The answer by its name; nothing if it is about an output that the model lacks."""
     if name not in ANSWERS:
         raise ConfigError(f"{name} is not an answer that can be computed. {suggest(name, ANSWERS)}")
+    if name in OF_OUTPUT and chosen.captured.module.config.head == "none":
+        return None
     return ANSWERS[name](chosen)
 
 
@@ -60,7 +63,7 @@ def of_head(chosen: Chosen, key: str) -> Tensor:
 
 def looked_at(chosen: Chosen) -> Answer:
     """The token that the query looks at most."""
-    names = [spelled(token.text) for token in chosen.captured.tokens[chosen.keys]]
+    names = [visible(token.text) for token in chosen.captured.tokens[chosen.keys]]
     row = weights(chosen)[chosen.q]
     order = row.argsort(descending=True).tolist()
     return one_of(names[order[0]], [names[j] for j in order[1:]])
@@ -80,7 +83,7 @@ def next_tokens(chosen: Chosen) -> list[tuple[str, float]]:
     if inspector.config.head == "classifier":
         names = [inspector.reader.labels[id] for id in ids.tolist()]
     else:
-        names = [spelled(inspector.tokenizer(captured.top).piece(id)) for id in ids.tolist()]
+        names = [visible(inspector.tokenizer(captured.top).piece(id)) for id in ids.tolist()]
     return list(zip(names, p.tolist(), strict=True))
 
 
@@ -126,6 +129,7 @@ def vocabulary(chosen: Chosen) -> int:
     return config.vocabulary_encoder if chosen.captured.main == "encoder" else config.vocabulary
 
 
+OF_OUTPUT = ("next", "next p", "surprise", "same")  # what the model says
 ANSWERS: dict[str, Callable[[Chosen], Answer]] = {
     "tokens": lambda chosen: number(len(chosen.captured.tokens[chosen.captured.main])),
     "vocabulary": lambda chosen: number(vocabulary(chosen)),

@@ -1,6 +1,7 @@
 """What a lesson's step means for this model: criteria enter, such as `@sharp cross`; heads and tokens leave.
 
-text = ["The chicken …", "El pollo …"]   the first of which the model knows every word, or else its opening text
+text = ["The chicken …", "El pollo …"]   the first of which the model knows every word, or else its opening text;
+                         "@lower" at the end of the list: or else its opening text in small letters
 head = "@sharp cross"    the head with the largest weights, of cross-attention if there is any; also @diffuse,
                          @previous, @first (by head statistics) and @moved (whose muting changes most)
 q = "@word chicken pollo"   the first of these words that is there; also @last, @pair and @unsure
@@ -16,6 +17,7 @@ from typing import Any
 import torch
 
 from clearhead.errors import InputError
+from clearhead.inspection.figures import visible
 from clearhead.inspection.passes import Pass
 from clearhead.inspection.readings.heads import HeadStatistics, head_statistics, mute_effects, strongest_pairs
 from clearhead.inspection.readings.tensors import tensor
@@ -65,19 +67,14 @@ class Chosen:
             "stack": self.stack,
             "main": self.captured.main,
             "name": f"{self.at}.{self.head}",
-            "query": spelled(queries[min(self.q, len(queries) - 1)].text),
-            "key": spelled(keys[min(self.k, len(keys) - 1)].text),
+            "query": visible(queries[min(self.q, len(queries) - 1)].text),
+            "key": visible(keys[min(self.k, len(keys) - 1)].text),
         }
 
     def said(self, text: str) -> str:
         """A text with names filled in; other braces, as in formulas, stay."""
         values = self.values()
         return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), text)
-
-
-def spelled(text: str) -> str:
-    """A token for people."""
-    return text.strip() or text
 
 
 def resolved(service: ExplorerService, wanted: dict[str, Any]) -> Chosen:
@@ -140,12 +137,15 @@ def pass_of(service: ExplorerService, request: PassRequest) -> Pass:
 def known_text(service: ExplorerService, wanted: Any) -> str:
     """The first text of which the model knows every word; if there is none, the one that it opens with."""
     candidates = [wanted] if isinstance(wanted, str) else list(wanted or [])
+    example = str(service.structure["example"])
     tokenizer, most = service.inspector.reader.tokenizer, service.structure["limits"]["tokens"]
     for text in candidates:
+        if text == "@lower":
+            return example.lower()
         ids = tokenizer.encode(text)
         if ids and len(ids) + 2 <= most and not tokenizer.counts_unknown(ids):
             return text
-    return str(service.structure["example"])
+    return example
 
 
 def chosen_head(captured: Pass, criterion: str) -> tuple[str | None, int, int]:

@@ -49,12 +49,14 @@ class Lessons:
         step = lesson.steps[number - 1]
         with self.service.lock:
             chosen = resolved(self.service, step.state)
-            question = step.question and {
-                "ask": chosen.said(step.question.ask),
-                "because": chosen.said(step.question.because),
-                **answer_of(step.question.answer, chosen),
-            }
+            asked = step.question
+            known = answer_of(asked.answer, chosen) if asked else None
         texts = {key: chosen.said(getattr(step, key)) for key in ("title", "text", "notes")}
+        question = (
+            {"ask": chosen.said(asked.ask), "because": chosen.said(asked.because), **known}
+            if asked and known
+            else None
+        )
         is_last = number == len(lesson.steps)
         more = {
             "look": chosen.said(step.look),
