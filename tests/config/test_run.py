@@ -102,6 +102,11 @@ def test_any_data_survives_being_written(
     assert RunConfig(**table) == run
 
 
+@pytest.mark.parametrize("name", [".", "..", "1.2.3"])
+def test_a_name_of_dots_and_digits_is_no_share(name: str) -> None:
+    assert DataConfig(train="a.txt", validation=name).validation == name
+
+
 @pytest.mark.parametrize("task", get_args(Task))
 def test_the_task_chooses_the_shape(task: Task) -> None:
     data = DataConfig(train="a.tsv")

@@ -70,7 +70,7 @@ def check_source_or_share(value: Any) -> Any:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number and 0 <= value < 1:
         return float(value)
-    if is_number or (isinstance(value, str) and re.fullmatch(r"[+-]?[\d.]+", value)):
+    if is_number or (isinstance(value, str) and re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)", value)):
         raise ValueError(
             "a share should be at least 0 and less than 1; for a file of that name write ./ before it"
         )
