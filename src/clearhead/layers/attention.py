@@ -150,7 +150,7 @@ def plain(attention: Attention, Q: Tensor, K: Tensor, V: Tensor, view: View) -> 
     S = attention.similarity(Q, attention.spread(K), view)  # (b, h, n, m)
     bias = attention.select(view.bias)
     S = site(attention, "scores", S if bias is None else S + bias.to(S.dtype))
-    A = site(attention, "weights", masked_softmax(S, view.mask))
+    A = site(attention, "weights", masked_softmax(S, view.mask, view.is_triangle))
     A = F.dropout(A, attention.dropout, attention.training)
     return A @ attention.spread(V)
 

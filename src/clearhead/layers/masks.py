@@ -111,10 +111,13 @@ class View:
         return self.bias if self.is_open else self.bias.masked_fill(~self.mask, -torch.inf)
 
 
-def masked_softmax(S: Tensor, M: Tensor) -> Tensor:
-    """exp(S) over the visible keys, divided by their sum; a row that may look nowhere is all zeros."""
+def masked_softmax(S: Tensor, M: Tensor, sees_itself: bool = False) -> Tensor:
+    """exp(S) over the visible keys, divided by their sum; a row that may look nowhere is all zeros.
+
+    If every query `sees_itself`, there is no such row to look for.
+    """
     A = torch.softmax(S.masked_fill(~M, -torch.inf), dim=-1)
-    return A.masked_fill(~M.any(-1, keepdim=True), 0.0)
+    return A if sees_itself else A.masked_fill(~M.any(-1, keepdim=True), 0.0)
 
 
 def real_tokens(counts: Tensor | None, n: int) -> Tensor | None:
