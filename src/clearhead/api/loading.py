@@ -20,9 +20,10 @@ TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
 def load(path: str | Path, dtype: torch.dtype | str = torch.float32, int8: bool = False) -> Model:
-    """Reads a model folder, in float32 or another type such as torch.bfloat16 or "bfloat16".
+    """Reads a model folder, the best model of a run folder, or `builtin:NAME`, a model of the package.
 
-    With `int8` the weights are rounded as `clearhead quantize` does.
+    Weights are float32 or of another `dtype`, such as torch.bfloat16 or "bfloat16". With `int8` they are
+    rounded as `clearhead quantize` does.
     """
     found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
     if found not in TYPES:
@@ -42,7 +43,7 @@ def train(
     resume: bool = False,
     on_record: "Callable[[LogEntry], None]" = lambda record: None,
 ) -> Model:
-    """Trains a recipe (a file, the name of a shipped one, or a `RunConfig`) into a run folder; the best model.
+    """Trains a recipe (a file, the name of a shipped one, or a `RunConfig`) into a run folder; returns the best model.
 
     `on_record` receives every logged step, every evaluation and every sample. Under `torchrun` all ranks call this.
     """

@@ -59,7 +59,7 @@ class Model:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """What turns text into ids; of the target, where source and target differ."""
+        """What turns text into ids; that of the target, if source and target have different ones."""
         return tokenizer_of(self.bundle.tokenizer)
 
     @property
@@ -139,14 +139,14 @@ class Model:
         return Prompt(self.generator.fitting(ids, 1, "prompt"))
 
     def stream(self, prompt: str, **settings: Any) -> Iterator[Piece]:
-        """Continues a prompt, piece by piece; a piece never splits a character."""
+        """Continues a prompt, piece by piece, as `generate` does; a piece never splits a character."""
         prepared = self.generator.prompt(check_text(prompt), chat=settings.pop("chat", None))
         return self.generator.stream(prepared, DecodingConfig(**settings))
 
     def chat(self, messages: str | Sequence[Message | dict[str, str]], **settings: Any) -> Generation:
         """The answer to a conversation, by the model's own chat template or markers; a text is a user's message.
 
-        If the context is full, the oldest turns are dropped, with a warning.
+        `settings` are those of `[decoding]`. If the context is full, the oldest turns are dropped, with a warning.
         """
         turn, decoding = self.turn(messages, settings)
         return self.generator.complete([turn.prompt], decoding)[0][0]
@@ -154,7 +154,7 @@ class Model:
     def stream_chat(
         self, messages: str | Sequence[Message | dict[str, str]], **settings: Any
     ) -> Iterator[Piece]:
-        """The same, piece by piece."""
+        """The answer to a conversation, as `chat` gives it, piece by piece."""
         turn, decoding = self.turn(messages, settings)
         return self.generator.stream(turn.prompt, decoding)
 
@@ -173,7 +173,7 @@ class Model:
     @overload
     def translate(self, text: Sequence[str], **settings: Any) -> list[str]: ...
     def translate(self, text: str | Sequence[str], **settings: Any) -> str | list[str]:
-        """The translation of a text, or of each of a list."""
+        """The translation of a text, or of each of a list; `settings` are those of `generate`."""
         self.check_translates()
         if settings.get("n_best", 1) != 1:
             raise InputError(
@@ -202,8 +202,8 @@ class Model:
     ) -> list[Any]:
         """The `Classification` of each text, or of each pair of texts; `truncate` shortens those that do not fit.
 
-        With several labels a text it is `SeveralLabels`, of which those at least as likely as `threshold` fit; with a
-        label for each word a `Tagging`.
+        A model with several labels per text returns `SeveralLabels`, whose `labels` are at least as likely as
+        `threshold`; one with a label for each word returns a `Tagging`.
         """
         self.reader.check_classes()
         given = [texts] if is_pair(texts) else texts
@@ -254,19 +254,22 @@ class Model:
     def explore(
         self, text: str, target: str | None = None, view: str = "attention", height: int = EXPLORER
     ) -> Figure:
-        """The explorer's page on one text, for a notebook; `view` is the one that it opens with."""
+        """The explorer's page on one text, for a notebook; `view` is the one that it opens with, `height` in pixels.
+
+        A translator without `target` uses its own translation, here and in the three figures below.
+        """
         return explorer(self.bundle, check_text(text), target, view, height)
 
     def attention(self, text: str, target: str | None = None, head: str | None = None) -> Figure:
-        """Where a head such as decoder.0.self.1 looks; the sharpest one if omitted."""
+        """Where a `head` such as decoder.0.self.1 looks; if omitted, the one with the sharpest weights."""
         return attention_figure(picture_of(self.bundle, check_text(text), target), head)
 
     def heads(self, text: str, target: str | None = None) -> Figure:
-        """Where all heads look: of a translator from target to source."""
+        """Where all heads look; of a translator those that look from the target to the source."""
         return heads_figure(picture_of(self.bundle, check_text(text), target))
 
     def attribution(self, text: str, target: str | None = None, position: int = -1) -> Figure:
-        """What each part and each word has to do with the likeliest token after a position, or the likeliest class."""
+        """What each part and each word adds to the likeliest token after a `position`, or to the likeliest class."""
         return attribution_figure(self.bundle, check_text(text), target, position)
 
     def __repr__(self) -> str:
@@ -275,7 +278,10 @@ class Model:
 
 
 class TextTrace(Trace):
-    """The tensors of a pass over a text, by site, and what the model read; of a translator also its source."""
+    """The tensors of a pass over a text, by site, and what the model read: `ids` and `tokens`.
+
+    Of a translator these are the target's; its source is in `source_ids` and `source_tokens`.
+    """
 
     def __init__(
         self,

@@ -78,10 +78,11 @@ def check_source_or_share(value: Any) -> Any:
 
 
 Files = str | tuple[str, ...]
-Source = Annotated[str | tuple[str | tuple[str, str], ...] | dict[str, Files], PlainValidator(check_source)]
+SomeFiles = str | tuple[str | tuple[str, str], ...] | dict[str, Files]
+SomeFilesOrShare = Annotated[float, Field(ge=0, lt=1)] | SomeFiles | None
+Source = Annotated[SomeFiles, PlainValidator(check_source, json_schema_input_type=SomeFiles)]
 SourceOrShare = Annotated[
-    float | str | tuple[str | tuple[str, str], ...] | dict[str, Files] | None,
-    PlainValidator(check_source_or_share),
+    SomeFilesOrShare, PlainValidator(check_source_or_share, json_schema_input_type=SomeFilesOrShare)
 ]
 
 

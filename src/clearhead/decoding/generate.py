@@ -35,21 +35,23 @@ class Generation:
 
     text: str
     tokens: list[int]
-    reason: Reason
+    reason: Reason  # why it ended, such as "end" or "length"
     logprobs: list[float] = field(default_factory=list)  # of each token, before any rule
-    top: list[list[tuple[int, float]]] = field(default_factory=list)  # alternatives of each, where asked for
+    top: list[list[tuple[int, float]]] = field(
+        default_factory=list
+    )  # the likeliest tokens instead of each, if `logprobs` is set
     score: float | None = None  # of a beam's hypothesis
-    others: list["Generation"] = field(default_factory=list)  # the next best of a beam, where asked for
+    others: list["Generation"] = field(default_factory=list)  # the next best of a beam, if `n_best` is set
 
 
 @dataclass(frozen=True)
 class Piece:
     """A part of a text while it is generated: of which prompt, what is new, and why it ended if it did."""
 
-    index: int
-    text: str
-    token: Token | None
-    reason: Reason | None = None
+    index: int  # of the prompt among several
+    text: str  # what is new; empty while a character is incomplete
+    token: Token | None  # that was generated last, if any
+    reason: Reason | None = None  # why the text ended, in its last piece
 
 
 @dataclass(frozen=True)

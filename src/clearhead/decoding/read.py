@@ -43,7 +43,7 @@ class Classification:
 
     @property
     def is_mostly_unknown(self) -> bool:
-        """Whether the model has read less of the text than it has not."""
+        """Whether at least half of the text is unknown to the tokenizer."""
         return self.unknown is not None and self.unknown >= MOSTLY_UNKNOWN
 
 
@@ -62,11 +62,11 @@ class Tagging:
     labels: list[str | None]  # None for words that were truncated
     probabilities: list[float | None]
     spans: list[Span]
-    unknown: float | None = None
+    unknown: float | None = None  # as of a `Classification`
 
     @property
     def is_mostly_unknown(self) -> bool:
-        """Whether the model has read less of the text than it has not."""
+        """Whether at least half of the text is unknown to the tokenizer."""
         return self.unknown is not None and self.unknown >= MOSTLY_UNKNOWN
 
 

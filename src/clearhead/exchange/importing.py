@@ -59,7 +59,7 @@ def import_model(
     pool: Pool | None = None,
     ignore: Sequence[str] = (),
 ) -> SourceModel:
-    """Writes the model folder `out`.
+    """Writes the model folder `out` from a folder of Hugging Face, or a GGUF file.
 
     `head` is the head to import and `pool` how it makes one vector of a text, by default those of the source; weights
     whose names match a pattern of `ignore` are skipped.

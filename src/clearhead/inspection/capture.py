@@ -59,27 +59,27 @@ class Edit:
 
 
 def zero(place: str, head: int | None = None, token: int | None = None) -> Edit:
-    """Puts zeros there."""
+    """Puts zeros at a place: a site, or a sublayer, head or unit by its name; `token` is a position in the text."""
     return Edit(place, "zero", None, head, token)
 
 
 def mean(place: str, head: int | None = None, token: int | None = None) -> Edit:
-    """Puts the mean over all sequences and tokens of the pass there; with a cache over those read so far."""
+    """Puts the mean over all sequences and tokens of the pass at a place; with a cache, over those read so far."""
     return Edit(place, "mean", None, head, token)
 
 
 def scale(place: str, factor: float | Tensor, head: int | None = None, token: int | None = None) -> Edit:
-    """Multiplies the tensor there."""
+    """Multiplies the tensor at a place."""
     return Edit(place, "scale", factor, head, token)
 
 
 def replace(place: str, value: float | Tensor, head: int | None = None, token: int | None = None) -> Edit:
-    """Puts a given number or tensor there."""
+    """Puts a given number or tensor at a place."""
     return Edit(place, "replace", value, head, token)
 
 
 def edit(place: str, function: Function, head: int | None = None, token: int | None = None) -> Edit:
-    """Puts there what a function makes of the tensor."""
+    """Puts what a function makes of the tensor at a place."""
     return Edit(place, "edit", function, head, token)
 
 
