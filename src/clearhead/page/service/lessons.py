@@ -6,9 +6,9 @@ from typing import Any
 
 from clearhead.config.model import ModelConfig
 from clearhead.errors import InputError, suggest
-from clearhead.page.lessons.files import Lesson, languages, panel_words, read_lessons
+from clearhead.page.lessons.files import Lesson, Question, languages, panel_words, read_lessons
 from clearhead.page.service.lesson_answers import answer_of
-from clearhead.page.service.lesson_states import resolved
+from clearhead.page.service.lesson_states import Chosen, resolved
 from clearhead.page.service.service import ExplorerService
 
 Structure = dict[str, Any]
@@ -49,14 +49,8 @@ class Lessons:
         step = lesson.steps[number - 1]
         with self.service.lock:
             chosen = resolved(self.service, step.state)
-            asked = step.question
-            known = answer_of(asked.answer, chosen) if asked else None
+            question = step.question and asked(step.question, chosen)
         texts = {key: chosen.said(getattr(step, key)) for key in ("title", "text", "notes")}
-        question = (
-            {"ask": chosen.said(asked.ask), "because": chosen.said(asked.because), **known}
-            if asked and known
-            else None
-        )
         is_last = number == len(lesson.steps)
         more = {
             "look": chosen.said(step.look),
@@ -64,6 +58,12 @@ class Lessons:
             "change": lesson.change if is_last else None,
         }
         return texts | more | {"state": chosen.state, "lesson": lesson.title, "rows": lesson.rows}
+
+
+def asked(question: Question, chosen: Chosen) -> dict[str, Any] | None:
+    """A question with its answer; nothing if it is about an output that the model lacks."""
+    answer = answer_of(question.answer, chosen)
+    return answer and {"ask": chosen.said(question.ask), "because": chosen.said(question.because), **answer}
 
 
 def why_not(lesson: Lesson, service: ExplorerService, words: dict[str, str]) -> str | None:
