@@ -1,6 +1,7 @@
 """Lessons on models of every shape: each step finds its heads and tokens, and its answer is the model's."""
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from clearhead.api import Model
 from clearhead.errors import ClearheadError, InputError
 from clearhead.inspection.pass_bytes import inputs_of
 from clearhead.inspection.variants import without
+from clearhead.page.service.lesson_states import words_of
 from clearhead.page.service.lessons import Lessons
 from clearhead.page.service.service import ExplorerService
 from tests.decoding.tiny import language_model, random_model, translator
@@ -20,6 +22,7 @@ MODELS = {
     "encoder-decoder": lambda: Model(translator("word")),
     "grouped heads": lambda: Model(random_model("decoder", "word", h=4, h_kv=2)),
 }
+EMPHASISED = re.compile(r"(?<!\*)\*([^*]+)\*(?!\*)")
 OWN = """title = "Mine"
 change = "src/clearhead/layers/attention.py:plain"
 [[steps]]
@@ -53,6 +56,32 @@ def test_every_step_of_every_lesson_is_found_or_refused_with_a_reason(lessons: L
                 assert not [value for value in step["state"].values() if "@" in value or "{" in value]
                 assert "{q" not in step["text"] + step["look"]
                 assert (step["change"] is not None) == (number == len(one["steps"]))
+
+
+def test_nothing_is_said_about_words_that_are_not_shown(lessons: Lessons) -> None:
+    """The tiny models know few words of the lessons' texts, so most steps show another text."""
+    hidden, nouns = 0, {"emma", "chicken", "pollo", "road", "carretera", "rich", "happy", "ricos", "felices"}
+    for language in ("en", "es"):
+        for one in lessons.listing(language)["lessons"]:
+            for number in range(1, 1 + len(one["steps"]) * (not one["why"])):
+                step, written = lessons.step(one["name"], number, language), lessons.lessons[one["name"]]
+                own, shown = (
+                    set(words_of(" ".join(texts)))
+                    for texts in (written.steps[number - 1].state["text"], [step["state"]["text"]])
+                )
+                said = f"{step['title']} {step['text']} {step['notes']}"
+                named = set(words_of(" ".join(EMPHASISED.findall(said)))) | nouns.intersection(words_of(said))
+                assert named.isdisjoint(own - shown), (one["name"], number, language)
+                assert "[[" not in said
+                hidden += own.isdisjoint(shown)
+    assert hidden
+
+
+def test_passages_are_said_if_their_word_is_shown(tmp_path: Path) -> None:
+    said = "Look at {query}.[[perro dog| A *dog*!]][[cat| A cat!]]"
+    (tmp_path / "mine.toml").write_text(OWN.replace("Look at {query}.", said), encoding="utf-8")
+    lessons = Lessons(ExplorerService(language_model("word"), "tiny", "tiny"), tmp_path)
+    assert lessons.step("mine", 1, "en")["text"] == "Look at dog. A *dog*!"
 
 
 def test_a_translator_can_show_all_and_others_say_why() -> None:

@@ -8,6 +8,8 @@ q = "@word chicken pollo"   the first of these words that is there; also @last, 
 k = "@strongest"         what the query looks at most; also @pair and @word
 moment = "@start"        the first step of the run that was kept; also @early, @middle, and @end, the model itself
 cell, mute, site, look   with {q}, {k}, {at}, {head}, {name}, {stack} filled in; mute = "@head" or "@layer"
+
+What is said may have passages about a text of its own: [[wide ancha|…]] is said if one of these words is shown.
 """
 
 import re
@@ -27,6 +29,7 @@ from clearhead.page.service.service import ExplorerService
 UNSURE = 64  # positions whose predictions are compared
 MEASURES = {"sharp": "largest", "diffuse": "entropy", "previous": "previous", "first": "first"}
 MOMENTS = {"start": 0.0, "early": 0.3, "middle": 0.6}  # places among the steps that were kept
+PASSAGE = re.compile(r"\[\[([^|\]]+)\|(.*?)\]\]")
 WORD = re.compile(r"[^\W_]+")  # as the page counts words
 
 
@@ -35,6 +38,7 @@ class Chosen:
     """A step's state for one model, the pass that it was chosen on, and the changed pass if something is changed."""
 
     service: ExplorerService
+    text: str
     captured: Pass
     changed: Pass
     at: str | None  # the attention
@@ -72,9 +76,13 @@ class Chosen:
         }
 
     def said(self, text: str) -> str:
-        """A text with names filled in; other braces, as in formulas, stay."""
-        values = self.values()
-        return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), text)
+        """A text with names filled in, without passages about words that are not shown.
+
+        Other braces, as in formulas, stay.
+        """
+        values, shown = self.values(), set(words_of(self.text))
+        kept = PASSAGE.sub(lambda found: "" if shown.isdisjoint(found[1].split()) else found[2], text)
+        return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), kept)
 
 
 def resolved(service: ExplorerService, wanted: dict[str, Any]) -> Chosen:
@@ -85,7 +93,7 @@ def resolved(service: ExplorerService, wanted: dict[str, Any]) -> Chosen:
         str(wanted.get("stack", "top")).removeprefix("@"), captured.top
     )
     at, head, place = chosen_head(captured, str(wanted.get("head", "@sharp")))
-    chosen = Chosen(service, captured, captured, at, head, place, 0, 0, stack, stack)
+    chosen = Chosen(service, text, captured, captured, at, head, place, 0, 0, stack, stack)
     chosen.token_stack = stack if "stack" in wanted or at is None else at.split(".")[0]
     chosen.q = chosen_token(chosen, str(wanted.get("q", "@pair")), chosen.token_stack, is_query=True)
     chosen.k = chosen_token(chosen, str(wanted.get("k", "@strongest")), chosen.keys, is_query=False)
@@ -202,9 +210,14 @@ def most_unsure(captured: Pass) -> int:
     return int(torch.special.entr(torch.softmax(Z, -1)).sum(-1).argmax())
 
 
+def words_of(text: str) -> list[str]:
+    """The words of a text, in small letters."""
+    return [found[0].lower() for found in WORD.finditer(text)]
+
+
 def swap_of(text: str, words: list[str]) -> str:
     """The places of two words of a text, of those named or of the last two."""
-    spoken = [found[0].lower() for found in WORD.finditer(text)]
+    spoken = words_of(text)
     places = [spoken.index(word.lower()) for word in words if word.lower() in spoken][:2]
     if len(places) < 2 and len(spoken) < 2:
         raise InputError("This text has no two words to swap.")
