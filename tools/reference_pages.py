@@ -79,11 +79,8 @@ def settings_page() -> str:
     parts = [SETTINGS, str(rows_of(RunConfig, RunConfig.model_fields))]
     for key, field in RunConfig.model_fields.items():
         if tables := groups_of(field):
-            parts += [
-                f"## `[{key}]`",
-                f"{inspect.getdoc(tables[0]) if len(tables) == 1 else field.description}",
-            ]
-            parts += table_sections(tables)
+            meaning = (field.description or "").capitalize()
+            parts += [f"## `[{key}]`", f"{meaning}.", *table_sections(tables)]
     for command, group in OPTIONS_OF.items():
         parts += [f"## `{command}`", f"{inspect.getdoc(group)} Each is an option of the command."]
         parts.append(rows_of(group, group.model_fields, "--"))
@@ -116,7 +113,11 @@ def rows_of(group: type[Settings], keys: Iterable[str], prefix: str = "") -> Mar
     schema, chosen = group.model_json_schema()["properties"], set(keys)
     rows = [
         (
-            tag("code", prefix + key.replace("_", "-") if prefix else group.name(key)),
+            tag(
+                "code",
+                prefix + key.replace("_", "-") if prefix else group.name(key),
+                style="white-space: nowrap",
+            ),
             kind_of(schema[key]),
             "required" if field.is_required() else default_of(field.get_default(call_default_factory=True)),
             plain(field.description or ""),
