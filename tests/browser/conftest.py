@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -240,4 +241,20 @@ def visit(
         visitor.page.context.close()
     if request.session.testsfailed > failed:
         pages.close()  # one of them may be in a state that no test expects
+    assert [fault for visitor in visitors for fault in visitor.faults] == []
+
+
+@pytest.fixture
+def open_file(pages: Pages) -> Iterator[Callable[..., Visitor]]:
+    """Opens files without a network; at the end nothing bad may have happened on any of them."""
+    visitors: list[Visitor] = []
+
+    def open_(file: Path, **options: Any) -> Visitor:
+        visitors.append(pages.new(file.as_uri(), {"offline": True, **options}))
+        visitors[-1].page.goto(file.as_uri())
+        return visitors[-1]
+
+    yield open_
+    for visitor in visitors:
+        visitor.page.context.close()
     assert [fault for visitor in visitors for fault in visitor.faults] == []

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from playwright.sync_api import Browser
 
 from tests.browser.conftest import VIEWS, Visitor
 from tests.browser.test_numbers import MODELS, TEXT
@@ -89,7 +88,7 @@ def test_python_of_a_what_if_makes_the_same_pass(visit: Visit, folder: Path) -> 
     assert torch.tensor(visitor.matrix("softmax")) == pytest.approx(numbers.flatten(), abs=1e-6)
 
 
-def test_the_saved_page_opens_without_a_server(visit: Visit, browser: Browser, tmp_path: Path) -> None:
+def test_the_saved_page_opens_without_a_server(visit: Visit, open_file: Visit, tmp_path: Path) -> None:
     model = MODELS["decoder"]()
     visitor = visit(model)
     visitor.go("attention", text=TEXT, at="decoder.0.self", head=1, cell="weights:4:2")
@@ -97,15 +96,9 @@ def test_the_saved_page_opens_without_a_server(visit: Visit, browser: Browser, t
         visitor.page.locator("#save").click()
     path = tmp_path / "saved.html"
     waiting.value.save_as(path)
-    context = browser.new_context(offline=True)
-    page = context.new_page()
-    faults: list[str] = []
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
-    page.on("request", lambda request: faults.append(request.url) if request.url.startswith("http") else None)
-    page.goto(path.as_uri())
-    page.wait_for_selector("html[data-drawn] main[aria-busy='false']")
-    saved = Visitor(page, path.as_uri())
+    saved = open_file(path)
+    saved.settle()
+    page = saved.page
     trace = model.trace(TEXT)
     A = trace["decoder.0.self.weights"][0, 1]
     assert torch.tensor(saved.matrix("softmax")) == pytest.approx(A.flatten(), abs=1e-6)
@@ -137,5 +130,3 @@ def test_the_saved_page_opens_without_a_server(visit: Visit, browser: Browser, t
     saved.act(lambda: page.locator('[data-key="token decoder 2"]').click())
     assert page.locator(".error").count() == 0
     assert page.locator('[data-key="field text"]').is_disabled()
-    assert faults == []
-    context.close()

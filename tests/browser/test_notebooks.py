@@ -3,13 +3,14 @@
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 
 import nbformat
 import pytest
-from playwright.sync_api import Browser
 
+from tests.browser.conftest import Visitor
 from tests.pages import ROOT
 
 pytestmark = pytest.mark.slow
@@ -51,7 +52,7 @@ def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
 
 def test_a_notebook_runs_and_is_shown_with_the_network_cut(
     outputs: list[str],
-    browser: Browser,
+    open_file: Callable[..., Visitor],
     tmp_path: Path,
 ) -> None:
     assert len(outputs) >= 2
@@ -64,14 +65,7 @@ def test_a_notebook_runs_and_is_shown_with_the_network_cut(
     assert len(heights) == len(outputs)
     file = tmp_path / "exported.html"
     file.write_text("<!doctype html><meta charset=utf-8>" + "".join(outputs), encoding="utf-8")
-    context = browser.new_context(offline=True)
-    page = context.new_page()
-    faults: list[str] = []
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
-    page.on("request", lambda request: faults.append(request.url) if request.url.startswith("http") else None)
-    page.goto(file.as_uri())
-    shown = 0
+    page, shown = open_file(file).page, 0
     for number, height in enumerate(heights):
         element = page.locator("iframe").nth(number)
         element.scroll_into_view_if_needed()
@@ -84,5 +78,3 @@ def test_a_notebook_runs_and_is_shown_with_the_network_cut(
         assert frame.locator("main").inner_text().strip()
         assert element.bounding_box()["height"] == height  # type: ignore[index]
     assert shown == sum("id=&quot;answers&quot;" in html for html in outputs)
-    assert faults == []
-    context.close()

@@ -1,38 +1,27 @@
 """Pages that Python saves: every view opens from the file alone, with the numbers of the model."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from playwright.sync_api import Browser
 
 from tests.browser.conftest import DRAWN, VIEWS, Visitor
 from tests.browser.test_numbers import MODELS, TEXT
 
 pytestmark = pytest.mark.slow
-
-
-def opened(browser: Browser, file: Path, **options: Any) -> tuple[Visitor, list[str]]:
-    """A file in a browser without a network, and all that goes wrong on it."""
-    page = browser.new_context(offline=True, reduced_motion="reduce", **options).new_page()
-    faults: list[str] = []
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
-    page.on("request", lambda request: faults.append(request.url) if request.url.startswith("http") else None)
-    page.goto(file.as_uri())
-    return Visitor(page, file.as_uri()), faults
+OpenFile = Callable[..., Visitor]
 
 
 @pytest.mark.parametrize("shape", MODELS)
-def test_every_view_of_a_page_that_python_made(browser: Browser, tmp_path: Path, shape: str) -> None:
+def test_every_view_of_a_page_that_python_made(open_file: OpenFile, tmp_path: Path, shape: str) -> None:
     model, path = MODELS[shape](), tmp_path / "page.html"
     figure = model.explore(TEXT, view="heads")
     if shape == "encoder-decoder":
         figure.save(path)
     else:
         path.write_text(figure.frame, encoding="utf-8")
-    visitor, faults = opened(browser, path)
+    visitor = open_file(path)
     visitor.settle()
     page = visitor.page
     assert page.locator('[data-key="view heads"]').get_attribute("aria-current") == "page"
@@ -44,15 +33,13 @@ def test_every_view_of_a_page_that_python_made(browser: Browser, tmp_path: Path,
     head = int(page.locator('[data-key^="head "][aria-pressed="true"]').inner_text())
     A = model.trace(TEXT)[f"{at}.weights"][0, head]
     assert torch.tensor(visitor.matrix("softmax")) == pytest.approx(A.flatten(), abs=1e-6)
-    assert faults == []
-    page.context.close()
 
 
-def test_a_page_inside_another_keeps_its_selection_to_itself(browser: Browser, tmp_path: Path) -> None:
+def test_a_page_inside_another_keeps_its_selection_to_itself(open_file: OpenFile, tmp_path: Path) -> None:
     path = tmp_path / "notebook.html"
     html = MODELS["decoder"]().explore(TEXT)._repr_html_()
     path.write_text(f"<!doctype html><meta charset=utf-8>{html}", encoding="utf-8")
-    visitor, faults = opened(browser, path, color_scheme="dark")
+    visitor = open_file(path, color_scheme="dark")
     frame = visitor.page.frames[1]
     frame.evaluate(DRAWN, None)
     assert frame.locator("html").get_attribute("data-theme") == "dark"
@@ -60,5 +47,3 @@ def test_a_page_inside_another_keeps_its_selection_to_itself(browser: Browser, t
     frame.locator('[data-key="view heads"][aria-current="page"]').wait_for()
     frame.locator('[data-panel="heads"]').wait_for()
     assert "view=heads" not in visitor.page.url
-    assert faults == []
-    visitor.page.context.close()
