@@ -1,5 +1,6 @@
 """The page in front of a class: the output in sight, a projector's screen, and what a teacher types and presses."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -8,13 +9,15 @@ import torch
 
 from clearhead.api import Model
 from clearhead.config.decoding import DecodingConfig
+from clearhead.corpora import CORPORA
 from clearhead.decoding.generate import Generator
+from clearhead.examples import Labelled
 from clearhead.inspection.capture import capture, intervene, zero
 from clearhead.inspection.variants import without
 from clearhead.models.inputs import Inputs
-from tests.browser.conftest import VIEWS, Visitor
+from tests.browser.conftest import VIEWS, Visitor, selection
 from tests.browser.test_numbers import MODELS, TARGET, TEXT, given_ids
-from tests.decoding.tiny import random_model
+from tests.decoding.tiny import classifier, random_model
 
 pytestmark = pytest.mark.slow
 Visit = Callable[..., Visitor]
@@ -44,6 +47,11 @@ SMALLEST = """() => {
   }
   return found.sort((a, b) => a[0] - b[0])[0];
 }"""
+# The texts that were drawn on a canvas, the last ones at the end.
+INSIDE = """key => {
+  const canvas = document.querySelector(`canvas[data-key="${key}"]`);
+  return window.sizes.filter((one) => one[0] === canvas).map((one) => one[2]);
+}"""
 ABOVE = "id => document.getElementById(id).getBoundingClientRect().bottom"
 
 
@@ -60,6 +68,11 @@ def enlarge(visitor: Visitor) -> None:
         x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
         visitor.act(lambda x=x, y=y: visitor.page.mouse.click(x, y))  # type: ignore[misc]
     assert visitor.page.evaluate("getComputedStyle(document.documentElement).fontSize") == "24px"
+
+
+def drawing_width(visitor: Visitor, view: str, given: dict[str, Any]) -> float:
+    visitor.go(view, **given)
+    return box_of(visitor, "svg.chart")["width"]
 
 
 def said(visitor: Visitor, selector: str) -> str:
@@ -150,6 +163,7 @@ TOO_LARGE = """() => {
       .map((one) => `${name(one)} is tall`),
   ];
 }"""
+RULES = (("temperature", "-5", "0.5"), ("top_p", "2", "0.9"), ("top_k", "0", "5"), ("seed", "0.1", "3"))
 GIVEN = {"text": TEXT, "head": 1, "q": 3, "k": 2}
 # A step of the lecture: from a dot product to a muted head, by its numbers.
 STEPS: list[tuple[str, dict[str, str]]] = [
@@ -172,10 +186,11 @@ def test_large_type_shows_a_panel_a_screen(visit: Visit, shape: str, subtests: p
     visitor = visit(Model(bundle), alone=True, viewport=PROJECTOR)
     page = visitor.page
     page.add_init_script(RECORDER)
-    visitor.go("map", **given)
-    small = box_of(visitor, "svg.chart")["width"]
+    drawn = ["map", "links", *(["translation"] if shape == "encoder-decoder" else [])]
+    small = {view: drawing_width(visitor, view, given) for view in drawn}
     enlarge(visitor)
-    assert box_of(visitor, "svg.chart")["width"] > 1.1 * small
+    for view in drawn:
+        assert drawing_width(visitor, view, given) > 1.1 * small[view], view
     for view, more in [*((view, {}) for view in VIEWS), *STEPS]:
         with subtests.test(f"{view} {more}"):
             visitor.go(view, **given | {key: value.format(at=at) for key, value in more.items()})
@@ -187,6 +202,9 @@ def test_large_type_shows_a_panel_a_screen(visit: Visit, shape: str, subtests: p
     pair, side = box_of(visitor, '[data-panel="pair"]'), box_of(visitor, "#side")
     assert pair["y"] + pair["height"] <= 720
     assert pair["x"] + pair["width"] <= side["x"]
+    q = Model(bundle).trace(TEXT, given.get("target"))[f"{at}.q"][0, 1, 3].tolist()
+    numbers = [float(text.replace("−", "-")) for text in page.evaluate(INSIDE, "strip q")[-len(q) :]]
+    assert numbers == pytest.approx(q, abs=0.06)
 
 
 # The width of the page, and that of the title that has the least room.
@@ -259,7 +277,7 @@ def test_what_was_broken_stays_repaired(visit: Visit, subtests: pytest.Subtests)
     with subtests.test("a rule that is not allowed can be corrected"):
         visitor.go("next", text=TEXT, temperature="abc", top_p="7", top_k="-1", seed="1.5")
         assert page.locator(".error").count() == 0
-        for key, wrong, right in (("temperature", "-5", "0.5"), ("top_p", "2", "0.9"), ("seed", "0.1", "3")):
+        for key, wrong, right in RULES:
             field = page.locator(f'[data-key="rule {key}"]')
             field.fill(wrong)
             field.press("Tab")
@@ -369,6 +387,30 @@ def test_unknown_words_missing_views_and_the_opening(visit: Visit) -> None:
     assert visitor.number('[data-name="weight"]') == pytest.approx(weight)
     assert f"{TEXT.split()[i - 1]} looks at {TEXT.split()[j - 1]}" in said(visitor, '[data-panel="pair"] h2')
     assert "every number can be clicked" in said(visitor, "#side")
+
+
+def test_a_model_of_dna_opens_with_dna(visit: Visit) -> None:
+    (dna,) = CORPORA["dna"].examples("test", count=1)
+    assert isinstance(dna, Labelled)
+    visitor = visit(Model(classifier("dna", context=128)), alone=True)
+    visitor.go("text")
+    assert visitor.page.locator('[data-key="field text"]').input_value() == dna.text
+
+
+def test_the_page_says_what_it_means(visit: Visit) -> None:
+    model = MODELS["encoder"]()
+    visitor = visit(model)
+    page = visitor.page
+    visitor.go("classifier", text=TEXT)
+    best = model.classify([TEXT])[0].label
+    assert f"without this word, class {best} is likelier" in said(visitor, '[data-panel="words"]')
+    visitor.go("heads", text=TEXT)
+    assert re.fullmatch(r"✓ equals the normal run \(difference [\d.e−-]+\)", said(visitor, "main .proof"))
+    visitor.act(lambda: page.get_by_role("button", name="Open in Attention").click())
+    assert selection(page.url)["view"] == "attention"
+    visitor.go("attention", text=TEXT, off="scaling")
+    assert said(visitor, "#changed").startswith("Changed model: scores not divided by √d_k × class ")
+    assert said(visitor, "#changed").endswith(" Restore")
 
 
 def test_keys_and_back(visit: Visit) -> None:
