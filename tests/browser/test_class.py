@@ -164,7 +164,7 @@ TOO_LARGE = """() => {
   ];
 }"""
 RULES = (("temperature", "-5", "0.5"), ("top_p", "2", "0.9"), ("top_k", "0", "5"), ("seed", "0.1", "3"))
-GIVEN = {"text": TEXT, "head": 1, "q": 3, "k": 2}
+GIVEN: dict[str, Any] = {"text": TEXT, "head": 1, "q": 3, "k": 2}
 # A step of the lecture: from a dot product to a muted head, by its numbers.
 STEPS: list[tuple[str, dict[str, str]]] = [
     *(("attention", {"stage": stage}) for stage in ("qkv", "dot", "scores", "mask", "softmax", "values", "output")),
