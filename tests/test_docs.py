@@ -1,5 +1,6 @@
 """Every example of the documentation is executed, and the site is built without a complaint."""
 
+import json
 import os
 import re
 import subprocess
@@ -92,6 +93,11 @@ def test_the_site_is_built_and_its_links_lead_to_lines(tmp_path: Path) -> None:
         html = page.read_text(encoding="utf-8")
         assert not re.findall(r"<(?:script|img|iframe)[^>]*src=\"https?:", html), page
         assert not re.findall(r"<link[^>]*rel=\"(?:stylesheet|preconnect)\"[^>]*href=\"https?:", html), page
+
+    index = json.loads((tmp_path / "search" / "search_index.json").read_text(encoding="utf-8"))
+    found = [one["location"] for one in index["docs"] if "training.keep_models" in one["text"]]
+    assert "reference/settings.html#training" in found
+    assert not [one["location"] for one in index["docs"] if one["location"].startswith("source/")]
 
     notes = (tmp_path / "notes.html").read_text(encoding="utf-8")
     for path, anchor in re.findall(r'href="(source/[^"#]+)#([^"]+)"', notes):

@@ -19,6 +19,7 @@ Every row of the lecture notes: what it says, the formula, the line that does it
 `make notes` runs these tests. A row without code is not built yet. Formulas use the letters of the code: `n`
 tokens, `d` their width, `h` heads, `d_k` the width of a head, `X` one token a row.
 """
+UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -76,6 +77,9 @@ def source_page(path: str) -> str:
 
 
 def source(path: str) -> str:
-    """A source file as a page with numbered lines; a fence or a snippet's mark inside it stays as it is."""
+    """A source file as a page with numbered lines; a fence or a snippet's mark inside it stays as it is.
+
+    A search skips it, or listings would come before the pages that explain a word.
+    """
     text = (ROOT / path).read_text(encoding="utf-8").rstrip().replace("--8<--", ";--8<--")
-    return f'# {path}\n\n``````{{ .python linenums="1" }}\n{text}\n``````\n'
+    return f'{UNSEARCHED}# {path}\n\n``````{{ .python linenums="1" }}\n{text}\n``````\n'
