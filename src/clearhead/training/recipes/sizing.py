@@ -133,12 +133,11 @@ class Sizing:
         heads = [h for h in range(1, max(1, d // HEAD) + 1) if d % h == 0 and d // h % 2 == 0]
         self.choices.choose(f"about {HEAD} dimensions per head", model__h=heads[-1] if heads else 1)
         fast = {"model__feedforward": "relu2", "model__zero_outputs": True}
-        if names == ["decoder_blocks"] or is_aligned_dna(self.choices, self.kind, self.sample):
-            # Other encoders and translators learn as well without it, and can be exported: EuroBERT and T5 have none.
+        is_encoder = names == ["encoder_blocks"]
+        if not is_encoder or is_aligned_dna(self.choices, self.kind, self.sample):
+            # Other encoders learn as well without it, and can be exported: EuroBERT has none.
             fast = {"model__query_key_norm": True} | fast
         self.choices.choose("what learns fastest in a short run", **fast)
-        if self.kind == "pair":
-            self.choices.choose("as in T5, so that the model can be exported", model__positions="relative")
         if self.choices.get("tokenizer.kind") == "word" and self.is_small:
             # A word seen twice has hardly moved from its random first vector. A norm would make that as long as any
             # other, and the model would memorise texts by their rare words.
