@@ -108,17 +108,19 @@ def test_products_are_right_and_integer_sums_cannot_overflow(shape: tuple[int, i
     n, k = shape
     X = np.ones((rows, k), np.float32) if k > 99 else some((rows, k))
     q = np.full((n, k), 127, np.int8) if k > 99 else (100 * some((n, k))).clip(-127, 127).astype(np.int8)
-    W, s, b = q.astype(np.float32), np.ones(n, np.float32), some((n,))
+    W, s, b = q.astype(np.float32), np.ones(n + 63, np.float32), some((n + 63,))
     Z, t, Y = np.empty((rows, products.padded(k, 4)), np.int16), np.empty(rows, np.float32), some((rows, n))
     door = team.new_team()
     me = team.join(door.ctypes.data, 1, rows)
+    team.divide(me, rows)
     products.squeeze(X, 0, rows, Z, t)
     assert int(np.abs(Z.astype(np.int64)).sum(1).max()) * 127 < 2**31
     packed = products.pack(q)
     products.multiply_int8(packed.ctypes.data, s.ctypes.data, Z, t, b.ctypes.data, n, me, Y)
-    assert np.allclose(Y, X @ W.T + b, atol=1e-3 * np.abs(Y).max())
-    products.multiply(W.ctypes.data, X, b.ctypes.data, n, me, Y)
-    assert np.allclose(Y, X @ W.T + b, atol=1e-5 * np.abs(Y).max())
+    assert np.allclose(Y, X @ W.T + b[:n], atol=1e-3 * np.abs(Y).max())
+    packed = products.pack(W)
+    products.multiply(packed.ctypes.data, X, b.ctypes.data, n, me, Y)
+    assert np.allclose(Y, X @ W.T + b[:n], atol=1e-5 * np.abs(Y).max())
 
 
 def some(shape: tuple[int, ...]) -> np.ndarray:

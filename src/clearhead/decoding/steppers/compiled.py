@@ -1,8 +1,7 @@
 """A decoder's step in machine code: which models have one, the table of their weights, and the call.
 
-Float32 weights are read where they are, but for the queries', keys' and values' matrices, which are copied into one. Of
-a model that was rounded to int8 the whole numbers are read, a quarter of the bytes. docs/kernels.md compares the
-formulas with those of the layers.
+Matrices are copied into the order in which the kernels read them, in float32, or as whole numbers, a quarter of the
+bytes, if the model was rounded to int8. docs/kernels.md compares the formulas with those of the layers.
 """
 
 from collections.abc import Sequence
@@ -10,13 +9,15 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clearhead.decoding.steppers.kernels import ready
 from clearhead.layers.attention import Attention
 from clearhead.layers.blocks import Block
-from clearhead.layers.cache import DecoderState
+from clearhead.layers.cache import Cache, DecoderState
 from clearhead.layers.feedforward import FEEDFORWARDS, Gated
+from clearhead.layers.memory import Memory
 from clearhead.layers.norms import LayerNorm, Norm, RMSNorm
 from clearhead.layers.positions import Learned, Positions
 from clearhead.layers.residual import Both
@@ -26,6 +27,7 @@ from clearhead.models.model import Model
 from clearhead.models.transformer.decoder import Decoder
 
 NOWHERE = np.zeros((0, 0), np.int64)  # no keys and values in the place of another sequence
+NO_CHOICE = np.zeros((0, 0), np.int64), np.zeros((0, 0), np.float32)
 
 
 def why_not_compiled(model: Model) -> str | None:
@@ -72,11 +74,13 @@ class CompiledStep:
                 self.sublayers[name][row] = value
         self.kinds = self.sublayers["kind"].tolist()
         self.places = np.zeros(len(lines), self.kernel.PLACE)
+        self.known: list[tuple[int, int]] | None = (
+            None  # addresses and slots of the keys and values in `places`
+        )
         self.facts = np.zeros(1, self.kernel.MODEL)
         for name, value in self.facts_of(model).items():
             self.facts[name] = value
 
-    @torch.no_grad()
     def __call__(
         self, tokens: Tensor, state: DecoderState, counts: Tensor | None = None, last: bool = True
     ) -> Tensor:
@@ -84,24 +88,10 @@ class CompiledStep:
 
         Every row has a real token.
         """
-        cache, n = state.cache, tokens.shape[1]
-        rows, wanted = rows_of(tokens, cache.lengths, counts, last)
-        after = cache.lengths + (n if counts is None else counts)
-        longest = int(after.max())
-        cache.reserve(cache.batch, longest)
-        self.reach(longest)
-        self.locate(state, rows)
-        self.facts["longest"] = max(longest, 0 if state.memory is None else state.memory.to.shape[1])
-        shape = (cache.batch, 1 if last else n, self.model.config.vocabulary)
-        Z = torch.empty(len(wanted), shape[2])
-        origins = NOWHERE if cache.origins is None else cache.origins.numpy()
-        with ready.threads() as threads:
-            self.team[:] = 0
-            self.kernel.step(
-                self.facts, self.sublayers, self.places, rows, origins, cache.slots, wanted, threads,
-                self.team, Z.numpy(),
-            )  # fmt: skip
-        cache.lengths = after
+        b, n = tokens.shape
+        rows, wanted = rows_of(tokens, state.lengths, counts, last)
+        Z = self.run(state, rows, wanted, state.lengths + (n if counts is None else counts), *NO_CHOICE)
+        shape = (b, 1 if last else n, Z.shape[1])
         if len(wanted) == shape[0] * shape[1]:
             return Z.view(shape)
         assert counts is not None
@@ -109,26 +99,53 @@ class CompiledStep:
         spread[torch.arange(n) < counts[:, None]] = Z
         return spread
 
-    def locate(self, state: DecoderState, rows: np.ndarray) -> None:
-        """Enters where keys and values are now, and which source each row has."""
-        own = other = 0
-        cache, memory = state.cache, state.memory
-        for i, kind in enumerate(self.kinds):
-            if kind == self.kernel.SELF:
-                K, V = cache.stored_K[own], cache.stored_V[own]
-                own += 1
-            elif kind == self.kernel.CROSS and memory is not None:
-                K, V = memory.stored[other]
-                other += 1
-            else:
-                continue
-            self.places[i] = K.data_ptr(), V.data_ptr(), K.stride()[:3], V.stride()[:3]
-        if memory is not None:
-            owner = memory.owner.numpy()
-            lengths = memory.stored_seen().sum(1).numpy()
-            rows[:, 3] = owner[rows[:, 2]]
-            rows[:, 4] = lengths[rows[:, 3]]
+    def write(self, tokens: Tensor, state: DecoderState, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Adds tokens (b, 1), then the likeliest next one, and so on: `count` of them (count, b), and their log P."""
+        rows, wanted = rows_of(tokens, state.lengths, None, last=True)
+        shape = (count, len(rows))
+        chosen, log_P = np.empty(shape, np.int64), np.empty(shape, np.float32)
+        self.run(state, rows, wanted, state.lengths + count, chosen, log_P)
+        return chosen, log_P
 
+    def run(
+        self, state: DecoderState, rows: np.ndarray, wanted: np.ndarray, after: Tensor,
+        chosen: np.ndarray, log_P: np.ndarray,
+    ) -> Tensor:  # fmt: skip
+        """Calls the kernel, after which the texts have the lengths `after`: the logits of the wanted rows."""
+        cache, memory = state.cache, state.memory
+        longest = int(after.max())
+        cache.reserve(cache.batch, longest)
+        self.reach(longest)
+        self.locate(cache, memory)
+        if memory is not None:
+            rows[:, 3] = memory.owner.numpy()[rows[:, 2]]
+            rows[:, 4] = memory.stored_seen().sum(1).numpy()[rows[:, 3]]
+            longest = max(longest, memory.to.shape[1])
+        self.facts["longest"] = longest
+        Z = torch.empty(len(wanted), self.model.config.vocabulary)
+        origins = NOWHERE if cache.origins is None else cache.origins.numpy()
+        self.team[:] = 0
+        self.kernel.step(
+            self.facts, self.sublayers, self.places, rows, origins, cache.slots, wanted, ready.threads(), self.team,
+            Z.numpy(), chosen, log_P,
+        )  # fmt: skip
+        cache.lengths = after
+        return Z
+
+    def locate(self, cache: Cache, memory: Memory | None) -> None:
+        """Enters where keys and values are, if they are elsewhere than in the last step."""
+        own = zip(cache.stored_K, cache.stored_V, strict=True)
+        pairs = {self.kernel.SELF: list(own), self.kernel.CROSS: [] if memory is None else memory.stored}
+        known = [(X.data_ptr(), X.shape[2]) for pair in pairs.values() for KV in pair for X in KV]
+        if known == self.known:
+            return
+        self.known, left = known, {kind: iter(pair) for kind, pair in pairs.items()}
+        for i, kind in enumerate(self.kinds):
+            if kind in left:
+                K, V = next(left[kind])
+                self.places[i] = K.data_ptr(), V.data_ptr(), K.stride()[:3], V.stride()[:3]
+
+    @torch.no_grad()
     def reach(self, n: int) -> None:
         """Makes tables of positions for texts of n tokens, if they are shorter."""
         if n <= self.positions:
@@ -154,17 +171,14 @@ class CompiledStep:
         """The addresses of one matrix, or of several above each other: numbers, scales of int8, and bias."""
         Ws = [W.detach() for W, _ in weights]
         W = Ws[0] if len(Ws) == 1 else torch.cat(Ws)
-        bias = torch.cat([torch.zeros(len(W)) if b is None else b.detach() for W, b in weights])
-        if self.is_int8:
-            q, s = to_int8(W)
-            self.kept.append(packed := self.pack(q.numpy()))
-            return {
-                f"W_{name}": packed.ctypes.data,
-                f"s_{name}": self.address(s),
-                f"b_{name}": self.address(bias),
-            }
-        self.kept.append(W := W.contiguous())
-        return {f"W_{name}": W.data_ptr(), f"b_{name}": self.address(bias)}
+        b = torch.cat([torch.zeros(len(W)) if b is None else b.detach() for W, b in weights])
+        vectors = {f"b_{name}": b}
+        if self.is_int8 and W.numel():
+            W, vectors[f"s_{name}"] = to_int8(W)
+        self.kept.append(packed := self.pack(W.numpy()))
+        missing = packed.shape[0] * packed.shape[2] - len(W)  # outputs up to the end of the last unit
+        addresses = {name: self.address(F.pad(x, (0, missing))) for name, x in vectors.items()}
+        return addresses | {f"W_{name}": packed.ctypes.data}
 
     def linear(self, name: str, *layers: nn.Module) -> dict[str, int]:
         """The addresses of linear layers that have the same inputs."""
@@ -206,10 +220,7 @@ class CompiledStep:
         if not h:
             bias = getattr(attention.W_o, "bias", None)
             W = torch.zeros(size.d, 0)
-            return line | {
-                "W_out": self.address(W),
-                "b_out": self.address(torch.zeros(size.d) if bias is None else bias),
-            }
+            return line | self.matrix("out", [(W, bias)])
         is_own = kind == self.kernel.SELF
         matrices = (attention.W_q, attention.W_k, attention.W_v) if is_own else (attention.W_q,)
         width = h * size.d_k + (g * (size.d_k + size.d_v) if is_own else 0)

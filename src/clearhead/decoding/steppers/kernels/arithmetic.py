@@ -6,7 +6,7 @@ Each formula is that of a layer; the tests hold them equal. Importing this file 
 import numpy as np
 
 from clearhead.decoding.steppers.kernels.pointers import F, apart, compiled, floats, in_order
-from clearhead.decoding.steppers.kernels.tiles import COLUMNS, LANES, float_tile, mixture
+from clearhead.decoding.steppers.kernels.tiles import COLUMNS, LANES, dot_tile, mixture
 
 Int = np.int32
 LOG2_E, LN_2 = F(1.4426950408889634), F(0.6931471805599453)
@@ -14,7 +14,7 @@ ACTIVATIONS = ("relu", "relu2", "silu", "gelu", "gelu_tanh")
 LAYER, RMS = 1, 2  # kinds of norm; 0 is none
 WIDE = 64 // LANES  # vectors of a usual head
 
-compare_four, compare_one = float_tile(1, COLUMNS), float_tile(1, 1)
+compare_four, compare_one = dot_tile(COLUMNS), dot_tile(1)
 mix_wide, mix_one = mixture(WIDE), mixture(1)
 
 
@@ -103,9 +103,9 @@ def compare(q, K, step, d_k, m, A):  # type: ignore[no-untyped-def]
         count = COLUMNS if m - j >= COLUMNS else 1
         k = K + j * step * 4
         if count == 1:
-            compare_one(k, step, q.ctypes.data, 0, d_k, A.ctypes.data + j * 4)
+            compare_one(k, step, q.ctypes.data, d_k, A.ctypes.data + j * 4)
         else:
-            compare_four(k, step, q.ctypes.data, 0, d_k, A.ctypes.data + j * 4)
+            compare_four(k, step, q.ctypes.data, d_k, A.ctypes.data + j * 4)
         for o in range(count if whole < d_k else 0):
             A[j + o] = finish_score(A[j + o], q, floats(k + o * step * 4, 1, d_k)[0])
         j += count

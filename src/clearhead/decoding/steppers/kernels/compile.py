@@ -20,7 +20,7 @@ def compile_all(marker: Path | None) -> None:
     """Compiles the step for the types that it is called with, and then writes the marker."""
     counts, rows, Z = np.zeros(1, np.int64), np.zeros((1, 5), np.int64), np.zeros((1, 1), np.float32)
     tables = np.zeros(1, step.MODEL), np.zeros(1, step.SUBLAYER), np.zeros(1, step.PLACE)
-    step.step.compile(tuple(map(typeof, (*tables, rows, rows, 1, counts, 1, counts, Z))))
+    step.step.compile(tuple(map(typeof, (*tables, rows, rows, 1, counts, 1, counts, Z, rows, Z))))
     for best in (choice.best, choice.best_alone):
         best.compile(tuple(map(typeof, (Z, rows, Z, Z[0]))))
     if marker is not None:

@@ -9,7 +9,7 @@ from numba import carray, extending, njit, types  # type: ignore[attr-defined]
 F = np.float32  # the type of most numbers
 intrinsic: Callable[[Callable[..., Any]], Any] = extending.intrinsic
 compiled = njit(nogil=True, fastmath=True, cache=True, boundscheck=False, error_model="numpy")
-# Sums are taken in the order in which they are written, whatever the compiler knows about their number.
+# Sums are taken in the order in which they are written, whatever the compiler knows about their number; NaN may occur.
 in_order = njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
 in_parallel = njit(
     nogil=True, fastmath=True, cache=True, boundscheck=False, error_model="numpy", parallel=True

@@ -11,8 +11,6 @@ import platform
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -190,12 +188,11 @@ def kernel() -> Any:
     return found
 
 
-@contextmanager
-def threads() -> Iterator[int]:
-    """Lets the kernels use as many threads as PyTorch does now."""
+def threads() -> int:
+    """How many threads the kernels use from now on: as many as PyTorch does."""
     import numba
 
     config: Any = numba.config
     count = max(1, min(torch.get_num_threads(), config.NUMBA_NUM_THREADS))
     numba.set_num_threads(count)
-    yield count
+    return count

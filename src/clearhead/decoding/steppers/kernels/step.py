@@ -20,8 +20,17 @@ from clearhead.decoding.steppers.kernels.arithmetic import (
     normalise,
     softmax,
 )
-from clearhead.decoding.steppers.kernels.pointers import F, apart, compiled, floats, in_parallel, indices
-from clearhead.decoding.steppers.kernels.products import UNIT, multiply, multiply_int8, squeeze
+from clearhead.decoding.steppers.kernels.choice import best_of_row
+from clearhead.decoding.steppers.kernels.pointers import (
+    F,
+    apart,
+    compiled,
+    floats,
+    in_order,
+    in_parallel,
+    indices,
+)
+from clearhead.decoding.steppers.kernels.products import multiply, multiply_int8, squeeze
 from clearhead.decoding.steppers.kernels.team import (
     BY_ROWS,
     NUMBER,
@@ -33,6 +42,7 @@ from clearhead.decoding.steppers.kernels.team import (
     own_rows,
     share,
 )
+from clearhead.decoding.steppers.kernels.tiles import UNIT
 
 SELF, CROSS, FEEDFORWARD = 0, 1, 2
 PRE, POST, BOTH = 0, 1, 2
@@ -68,12 +78,15 @@ MODEL = np.dtype(
 
 
 @in_parallel
-def step(models, sublayers, places, rows, origins, slots, wanted, threads, team, Z):  # type: ignore[no-untyped-def]
+def step(models, sublayers, places, rows, origins, slots, wanted, threads, team, Z, chosen, log_P):  # type: ignore[no-untyped-def]
     """Writes logits into Z (wanted, vocabulary), by as many threads as are free.
 
     Each row is a token, its position, the sequence of the cache to which it belongs, its source, and the tokens of that
     source. Rows of one sequence follow one another. `origins` says for each sequence and slot in which sequence's place
     its key is, for slots that may be elsewhere. `slots` are those of a sequence before a ring goes round.
+
+    If there is room for tokens in `chosen` (steps, rows), as many steps follow one another: the likeliest token of each
+    row, with its log P, is the row's next one.
     """
     model, n = models[0], rows.shape[0]
     shared = (
@@ -81,26 +94,53 @@ def step(models, sublayers, places, rows, origins, slots, wanted, threads, team,
         np.empty((n, model.widest), np.float32),
         np.empty((n, model.widest), np.float32),
     )
+    given, outputs = (models, sublayers, places, rows, origins, slots, wanted), (Z, chosen, log_P)
     if threads == 1:  # others would have to be waited for, if only to learn that they have nothing to do
-        walk(models, sublayers, places, rows, origins, slots, wanted, 1, team.ctypes.data, shared, Z)
+        walk(given, 1, team.ctypes.data, shared, outputs)
     else:
         for _ in prange(threads):
-            walk(
-                models, sublayers, places, rows, origins, slots, wanted, threads, team.ctypes.data, shared, Z
-            )
+            walk(given, threads, team.ctypes.data, shared, outputs)
 
 
 @compiled
-def walk(models, sublayers, places, rows, origins, slots, wanted, threads, team, shared, Z):  # type: ignore[no-untyped-def]
-    """What one thread does of a step: it has a stream X (b, d) of its own, and what it writes to `shared` all see.
+def walk(given, threads, team, shared, outputs):  # type: ignore[no-untyped-def]
+    """What one thread does of a step, or of several."""
+    apart()
+    rows, (Z, chosen, log_P) = given[3], outputs
+    steps = chosen.shape[0]
+    me = join(team, threads, rows.shape[0] * max(1, steps))
+    if me[SIZE] == 0:
+        return
+    read(given, me, shared, Z)
+    for i in range(steps):
+        meet(me)
+        first, last = share(len(rows), 1, me)
+        for r in range(first, last):
+            choose(Z[r], rows[r], chosen[i, r : r + 1], log_P[i, r : r + 1])
+        if i + 1 < steps:
+            meet(me)
+            read(given, me, shared, Z)
+
+
+@in_order
+def choose(z, row, chosen, log_P):  # type: ignore[no-untyped-def]
+    """The likeliest token after logits, and its log P: NaN if a logit is; it becomes the row's next token."""
+    chosen[0] = 0
+    whole = best_of_row(z, chosen, log_P)
+    log_P[0] -= whole
+    row[TOKEN], row[AT] = chosen[0], row[AT] + 1
+
+
+@compiled
+def read(given, me, shared, Z):  # type: ignore[no-untyped-def]
+    """What one thread does of a pass: it has a stream X (b, d) of its own, and what it writes to `shared` all see.
 
     What a sublayer adds to the stream is complete when all have met; then each thread adds it to its own stream.
     """
     apart()
-    me = join(team, threads, rows.shape[0])
-    if me[SIZE] == 0:
-        return
+    models, sublayers, places, rows, origins, slots, wanted = given
     model, U = models[0], shared[0]
+    divide(me, len(rows))
     first, last = own_rows(me)
     X, Y = np.empty(U.shape, np.float32), np.empty(U.shape, np.float32)
     Z16, t = np.empty((len(X), (model.widest + 3) // 4 * 4), np.int16), np.empty(len(X), np.float32)

@@ -20,7 +20,10 @@ DOOR, COUNT, MET = 0, LINE, 2 * LINE  # bytes from the start of a team's numbers
 TEAM, NUMBER, SIZE, MEETINGS, ROWS, BY_ROWS = range(6)  # what one of its threads knows
 ROWS_EACH = 16  # from so many rows for each thread on, rows are divided among the threads, and not weights
 CLOSED = 1 << 32
-MOMENT = 1 << 14  # looks at the door, some 20 microseconds
+MOMENT, MOMENTS = (
+    1 << 14,
+    64,
+)  # looks at the door for a row, some 20 microseconds, and for how many rows at most
 SOON = 1 << 10  # looks before other programs may run
 
 give_way = types.ExternalFunction(
@@ -58,14 +61,15 @@ def new_team() -> np.ndarray:
 
 @compiled
 def join(team, most, rows):  # type: ignore[no-untyped-def]
-    """What this thread knows of a team of at most so many threads, which computes so many rows."""
+    """What this thread knows of a team of at most so many threads, which computes so many rows in all."""
     me = np.zeros(6, np.int64)
     me[TEAM], me[NUMBER] = team, add_at(team + DOOR, 1)
     if me[NUMBER] >= CLOSED:
         return me
     looks = 0
     if me[NUMBER] == 0:
-        while look_at(team + DOOR) < most and looks < MOMENT:
+        patience = MOMENT * min(rows, MOMENTS)  # the more work there is, the more does it pay to wait
+        while look_at(team + DOOR) < most and looks < patience:
             looks += 1
         add_at(team + COUNT, add_at(team + DOOR, CLOSED))
     while look_at(team + COUNT) == 0:
@@ -73,7 +77,6 @@ def join(team, most, rows):  # type: ignore[no-untyped-def]
         if looks > SOON:
             give_way()
     me[SIZE] = look_at(team + COUNT)
-    divide(me, rows)
     return me
 
 

@@ -1,4 +1,4 @@
-"""Tiles of a product of matrices, kept in registers: some rows of X times some rows of W, read once for all.
+"""Tiles of a product of matrices, kept in registers: some rows of X times some outputs of W, read once for all.
 
 Numba's own loops keep their sums in memory when there are several of them, so these are written for LLVM: each function
 here writes, once for each sum, the operations on vectors of which the loop consists. What a processor cannot do with
@@ -23,11 +23,16 @@ HAS_AVX512 = (
     "avx512bw" in FEATURES if FEATURES is not None else llvm.get_host_cpu_features().get("avx512bw", False)
 )
 LANES = 16 if HAS_AVX512 else 8  # floats of a vector
-OUTPUTS, INPUTS = 16, 4  # of a block of int8 weights: 64 bytes
-# How many rows of X share each read of the weights, and how many rows or blocks of W are read at once.
-COLUMNS = 4
-FLOAT_ROWS = 4 if HAS_AVX512 else 2
-INT8_ROWS, INT8_BLOCKS = (8, 4) if HAS_AVX512 else (2, 2)
+VECTOR = 4 * LANES  # its bytes
+LINE = 64  # bytes that are read at once: the weights of 16 outputs, of one input in float32, of four in int8
+OUTPUTS = 16
+LINES = 4 if HAS_AVX512 else 2  # that are read at once, as many as leave registers for sums
+UNIT = (
+    LINES * OUTPUTS
+)  # outputs whose lines follow one another, so that memory is read from one end to the other
+INPUTS = LINE // OUTPUTS  # of a line of int8 weights
+FLOAT_ROWS, INT8_ROWS = (4, 2) if HAS_AVX512 else (2, 1)  # rows of X that share each read of the weights
+COLUMNS = 4  # keys that are compared at once
 
 FLOAT, BYTE, SHORT, INT, LONG = ir.FloatType(), *(ir.IntType(bits) for bits in (8, 16, 32, 64))
 ADDED: Any = ("contract",)  # a product and a sum may be one instruction
@@ -77,32 +82,39 @@ def step_by(builder: Any, address: Any, count: Any, bytes_each: int) -> Any:
     return builder.add(address, builder.mul(count, LONG(bytes_each)))
 
 
-def float_tile(rows: int, columns: int) -> Callable[..., Any]:
-    """Y_rc = Σ_j X_rj W_cj for so many rows of X and of W, in float32; j up to the last whole vector."""
-    kind = vector(FLOAT, LANES)
+def multiply_add(builder: Any, place: Any, x: Any, y: Any) -> None:
+    """One more product of float32 vectors in a sum."""
+    more = builder.fmul(x, y, flags=ADDED)
+    builder.store(builder.fadd(builder.load(place), more, flags=ADDED), place)
+
+
+def float_tile(rows: int) -> Callable[..., Any]:
+    """Y_ro = Σ_j X_rj W_oj + b_o for so many rows of X and a unit of W, in float32.
+
+    Rows of X are k numbers apart, and rows of Y `y_step`.
+    """
+    kind, parts = vector(FLOAT, LANES), range(UNIT // LANES)
 
     @intrinsic
-    def tile(typing: Any, W: Any, w_step: Any, X: Any, x_step: Any, k: Any, Y: Any) -> Any:
+    def tile(typing: Any, W: Any, X: Any, k: Any, b: Any, Y: Any, y_step: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-            W, w_step, X, x_step, k, Y = given
-            w = [step_by(builder, W, builder.mul(w_step, LONG(c)), 4) for c in range(columns)]
-            x = [step_by(builder, X, builder.mul(x_step, LONG(r)), 4) for r in range(rows)]
-            places = sums(builder, rows * columns, kind)
-            with cgutils.for_range(builder, builder.udiv(k, LONG(LANES))) as loop:
-                j = builder.mul(loop.index, LONG(LANES))
-                weights = [load(builder, step_by(builder, address, j, 4), kind, 4) for address in w]
+            W, X, k, b, Y, y_step = given
+            x = [step_by(builder, X, builder.mul(k, LONG(r)), 4) for r in range(rows)]
+            places = [sums(builder, len(parts), kind) for _ in x]
+            with cgutils.for_range(builder, k) as loop:
+                w = step_by(builder, W, loop.index, LINES * LINE)
+                weights = [load(builder, step_by(builder, w, LONG(i), VECTOR), kind, VECTOR) for i in parts]
                 for r in range(rows):
-                    values = load(builder, step_by(builder, x[r], j, 4), kind, 4)
-                    for c in range(columns):
-                        place = places[r * columns + c]
-                        more = builder.fmul(values, weights[c], flags=ADDED)
-                        builder.store(builder.fadd(builder.load(place), more, flags=ADDED), place)
-            total = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(FLOAT, [FLOAT, kind]), f"llvm.vector.reduce.fadd.v{LANES}f32"
-            )
-            for i, place in enumerate(places):
-                y = builder.call(total, [FLOAT(0.0), builder.load(place)], fastmath=("reassoc",))
-                builder.store(y, at(builder, step_by(builder, Y, LONG(i), 4), FLOAT))
+                    value = load(builder, step_by(builder, x[r], loop.index, 4), FLOAT, 4)
+                    values = spread(builder, value, LANES)
+                    for i in parts:
+                        multiply_add(builder, places[r][i], values, weights[i])
+            for r in range(rows):
+                y = step_by(builder, Y, builder.mul(y_step, LONG(r)), 4)
+                for i, place in enumerate(places[r]):
+                    bias = load(builder, step_by(builder, b, LONG(i), VECTOR), kind, 4)
+                    whole = builder.fadd(builder.load(place), bias)
+                    builder.store(whole, at(builder, step_by(builder, y, LONG(i), VECTOR), kind), align=4)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 6), code
@@ -110,47 +122,56 @@ def float_tile(rows: int, columns: int) -> Callable[..., Any]:
     return tile
 
 
-def int8_tile(rows: int, blocks: int) -> Callable[..., Any]:
-    """Y_rc = Σ_j X_rj W_cj for so many rows of int16 X and so many blocks of 16 rows of packed int8 W.
+def int8_tile(rows: int) -> Callable[..., Any]:
+    """Y_ro = t_r s_o Σ_j X_rj W_oj + b_o for so many rows of int16 X and a unit of int8 W.
 
-    A block has the same 4 inputs of its 16 outputs side by side. Pairs of products are added as int32, for which most
+    A line has the same 4 inputs of its 16 outputs side by side. Pairs of products are added as int32, for which most
     processors have one instruction.
     """
-    half = OUTPUTS * INPUTS // 2  # weights that are multiplied at once: those of 8 outputs
-    kind = vector(INT, half // 2)
+    half = LINE // 2  # weights that are multiplied at once: those of 8 outputs
+    kind, whole = vector(INT, half // 2), vector(FLOAT, OUTPUTS)
 
     @intrinsic
-    def tile(typing: Any, W: Any, w_step: Any, X: Any, x_step: Any, k: Any, Y: Any) -> Any:
+    def tile(typing: Any, W: Any, X: Any, k: Any, t: Any, s: Any, b: Any, Y: Any, y_step: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-            W, w_step, X, x_step, k, Y = given
-            w = [builder.add(W, builder.mul(w_step, LONG(c))) for c in range(blocks)]
-            x = [step_by(builder, X, builder.mul(x_step, LONG(r)), 2) for r in range(rows)]
-            places = sums(builder, rows * blocks * 2, kind)
+            W, X, k, t, s, b, Y, y_step = given
+            x = [step_by(builder, X, builder.mul(k, LONG(r)), 2) for r in range(rows)]
+            places = sums(builder, rows * LINES * 2, kind)
             with cgutils.for_range(builder, builder.udiv(k, LONG(INPUTS))) as loop:
+                w = step_by(builder, W, loop.index, LINES * LINE)
                 weights = [
                     builder.sext(
-                        load(builder, step_by(builder, c, loop.index, 64), vector(BYTE, 64), 64),
-                        vector(SHORT, 64),
+                        load(builder, step_by(builder, w, LONG(c), LINE), vector(BYTE, LINE), LINE),
+                        vector(SHORT, LINE),
                     )
-                    for c in w
+                    for c in range(LINES)
                 ]
                 for r in range(rows):
                     four = load(builder, step_by(builder, x[r], loop.index, 8), LONG, 8)
                     values = builder.bitcast(spread(builder, four, half // 4), vector(SHORT, half))
-                    for c in range(blocks):
+                    for c in range(LINES):
                         for side in range(2):
                             part = lanes(builder, weights[c], range(half * side, half * (side + 1)))
-                            place = places[(r * blocks + c) * 2 + side]
+                            place = places[(r * LINES + c) * 2 + side]
                             add(builder, place, pairs(builder, part, values))
-            for i in range(rows * blocks):
-                y = [builder.load(place) for place in places[2 * i : 2 * i + 2]]
-                both = builder.shuffle_vector(*y, ir.Constant(vector(INT, half), list(range(half))))
-                y = [lanes(builder, both, range(first, half, 2)) for first in (0, 1)]
-                place = at(builder, step_by(builder, Y, LONG(OUTPUTS * i), 4), vector(INT, OUTPUTS))
-                builder.store(builder.add(*y), place, align=4)
+            for r in range(rows):
+                scale = spread(builder, load(builder, step_by(builder, t, LONG(r), 4), FLOAT, 4), OUTPUTS)
+                for c in range(LINES):
+                    first = (r * LINES + c) * 2
+                    y = [builder.load(place) for place in places[first : first + 2]]
+                    both = builder.shuffle_vector(*y, ir.Constant(vector(INT, half), list(range(half))))
+                    y = builder.sitofp(
+                        builder.add(*(lanes(builder, both, range(i, half, 2)) for i in (0, 1))), whole
+                    )
+                    scales, bias = (
+                        load(builder, step_by(builder, place, LONG(c), LINE), whole, 4) for place in (s, b)
+                    )
+                    y = builder.fadd(builder.fmul(y, builder.fmul(scale, scales)), bias)
+                    to = builder.add(step_by(builder, Y, builder.mul(y_step, LONG(r)), 4), LONG(LINE * c))
+                    builder.store(y, at(builder, to, whole), align=4)
             return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 6), code
+        return types.void(*[types.int64] * 8), code
 
     return tile
 
@@ -161,6 +182,36 @@ def pairs(builder: Any, a: Any, b: Any) -> Any:
     wide = vector(INT, n)
     products = builder.mul(builder.sext(a, wide), builder.sext(b, wide))
     return builder.add(lanes(builder, products, range(0, n, 2)), lanes(builder, products, range(1, n, 2)))
+
+
+def dot_tile(columns: int) -> Callable[..., Any]:
+    """y_c = Σ_j x_j W_cj for so many rows of W, in float32; j up to the last whole vector."""
+    kind = vector(FLOAT, LANES)
+
+    @intrinsic
+    def tile(typing: Any, W: Any, w_step: Any, x: Any, k: Any, y: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+            W, w_step, x, k, y = given
+            w = [step_by(builder, W, builder.mul(w_step, LONG(c)), 4) for c in range(columns)]
+            places = sums(builder, columns, kind)
+            with cgutils.for_range(builder, builder.udiv(k, LONG(LANES))) as loop:
+                j = builder.mul(loop.index, LONG(LANES))
+                values = load(builder, step_by(builder, x, j, 4), kind, 4)
+                for place, address in zip(places, w, strict=True):
+                    multiply_add(
+                        builder, place, values, load(builder, step_by(builder, address, j, 4), kind, 4)
+                    )
+            total = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(FLOAT, [FLOAT, kind]), f"llvm.vector.reduce.fadd.v{LANES}f32"
+            )
+            for i, place in enumerate(places):
+                whole = builder.call(total, [FLOAT(0.0), builder.load(place)], fastmath=("reassoc",))
+                builder.store(whole, at(builder, step_by(builder, y, LONG(i), 4), FLOAT))
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 5), code
+
+    return tile
 
 
 def mixture(vectors: int) -> Callable[..., Any]:
@@ -179,8 +230,7 @@ def mixture(vectors: int) -> Callable[..., Any]:
                 row = step_by(builder, V, builder.mul(v_step, loop.index), 4)
                 for i, place in enumerate(places):
                     values = load(builder, step_by(builder, row, LONG(i * LANES), 4), kind, 4)
-                    more = builder.fmul(weight, values, flags=ADDED)
-                    builder.store(builder.fadd(builder.load(place), more, flags=ADDED), place)
+                    multiply_add(builder, place, weight, values)
             for i, place in enumerate(places):
                 to = at(builder, step_by(builder, y, LONG(i * LANES), 4), kind)
                 builder.store(builder.load(place), to, align=4)
