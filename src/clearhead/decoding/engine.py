@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -34,6 +35,8 @@ from clearhead.decoding.threads import free_cores
 from clearhead.errors import InputError
 from clearhead.models.model import State
 
+# Plain texts are written some tokens ahead: as many as take this long, so that nobody sees them arrive in bursts.
+AHEAD_SECONDS, MOST_AHEAD = 0.01, 16
 OF_ONE_TEXT = {"seed", "stop", "seconds", "logprobs", "max_tokens"}  # settings that no sampling rule reads
 
 
@@ -50,6 +53,17 @@ class Stepper(Protocol[S]):
 
     def step(self, tokens: Tensor, state: S, counts: Tensor | None = None, last: bool = False) -> Tensor:
         """Adds tokens (b, n) to the state and gives their logits."""
+
+
+@runtime_checkable
+class GreedyStepper(Stepper[S], Protocol[S]):
+    """A stepper that can take several steps at once if the likeliest token always follows."""
+
+    def write(self, tokens: Tensor, state: S, count: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Adds tokens (b, 1), then the likeliest next one, and so on: `count` of them (count, b), and their log P.
+
+        None if the texts must be written token by token.
+        """
 
 
 class Grammar(Protocol):
@@ -120,9 +134,14 @@ class Engine(Generic[S]):
 
     def __init__(self, model: Stepper[S], end: Sequence[int], context: int | None, slots: int = 32) -> None:
         self.model, self.end, self.context, self.slots = model, tuple(end), context, slots
+        self.writes = isinstance(model, GreedyStepper)
         self.waiting: deque[Draft] = deque()
         self.running: list[Draft] = []
         self.state: S | None = None
+        self.ahead: deque[list[Token]] = (
+            deque()
+        )  # the next tokens of the running texts, which the state has already
+        self.count_ahead = 1  # tokens that are written at once
 
     def add(self, text: Draft) -> None:
         """Queues a text; it joins at a later step that has room."""
@@ -150,12 +169,37 @@ class Engine(Generic[S]):
         Before that, texts that are done have left.
         """
         self.leave()
+        if self.ahead:
+            return self.take(self.running, self.ahead.popleft())
         if new := self.next_to_join():
             return self.choose(new, self.join(new))
         if self.state is None:
             return []
         tokens = torch.tensor([[text.ids[-1]] for text in self.running])
+        if self.write_ahead(tokens, self.state):
+            return self.take(self.running, self.ahead.popleft())
         return self.choose(self.running, self.model.step(tokens, self.state, last=True)[:, -1])
+
+    def write_ahead(self, tokens: Tensor, state: S) -> bool:
+        """Writes the next tokens of all texts at once, if the model can and the likeliest ones are asked for."""
+        if not self.writes or not all(text.is_plain for text in self.running):
+            return False
+        assert isinstance(self.model, GreedyStepper)
+        count = min(self.count_ahead, *(self.room(text) for text in self.running))
+        start = time.perf_counter()
+        found = self.model.write(tokens, state, count)
+        if found is None:
+            return False
+        each = (time.perf_counter() - start) / count
+        self.count_ahead = max(1, min(MOST_AHEAD, int(AHEAD_SECONDS / each)))
+        self.ahead += [list(map(Token, *row)) for row in zip(*(X.tolist() for X in found), strict=True)]
+        return True
+
+    def room(self, text: Draft) -> int:
+        """How many more tokens a text may have."""
+        limit, written = self.limit(text), len(text.ids)
+        most = text.settings.max_tokens - written
+        return most if limit is None else min(most, limit - len(text.prompt) - written)
 
     def leave(self) -> None:
         """Removes texts that are done; the last ones take their places, so that few rows are copied."""
@@ -167,6 +211,7 @@ class Engine(Generic[S]):
                 last, last_text = rows.pop(), self.running.pop()
                 if row < len(rows):
                     rows[row], self.running[row] = last, last_text
+        self.ahead = deque([tokens[row] for row in rows] for tokens in self.ahead if rows)
         if not rows:
             self.state = None
         elif self.state is not None:
@@ -212,6 +257,10 @@ class Engine(Generic[S]):
             tokens = self.choose_by_rules(texts, logits)
         else:
             tokens = list(map(Token, best[0][:, 0].tolist(), best[1][:, 0].tolist()))
+        return self.take(texts, tokens)
+
+    def take(self, texts: list[Draft], tokens: list[Token]) -> list[tuple[Draft, Token]]:
+        """Adds a token to each text, and ends those that are done."""
         now = time.monotonic()
         for text, token in zip(texts, tokens, strict=True):
             text.add(token)
@@ -260,11 +309,8 @@ class Engine(Generic[S]):
         """The reason to stop after the last token, or None."""
         if text.ids[-1] in self.ends_of(text):
             return "end"
-        if len(text.ids) >= text.settings.max_tokens:
-            return "length"
-        limit = self.limit(text)
-        if limit is not None and len(text.prompt) + len(text.ids) >= limit:
-            return "context"
+        if self.room(text) <= 0:
+            return "length" if len(text.ids) >= text.settings.max_tokens else "context"
         return "time" if now >= text.deadline else None
 
 

@@ -7,10 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from clearhead.config.decoding import DecodingConfig
+from clearhead.decoding import engine
+from clearhead.decoding.engine import Draft, Engine
 from clearhead.decoding.steppers.compiled import why_not_compiled
 from clearhead.decoding.steppers.switching import SwitchingStepper, stepper_of
-from clearhead.errors import InputError
+from clearhead.errors import InputError, ModelFolderError
 from clearhead.inspection.capture import capture
+from clearhead.layers.cache import DecoderState
 from clearhead.models.transformer.decoder import Decoder
 from tests.decoding.tiny import language_model
 from tests.models.cases import CASES, Case, gap, some_ids, some_source
@@ -119,6 +123,51 @@ def test_beams_that_change_places_copy_nothing_and_lose_nothing() -> None:
         assert torch.equal(kept, states[0].cache.stored_K[0])
     for mine, own in zip(states[0].cache.K, states[1].cache.K, strict=True):
         assert gap(mine[:, :, :9], own[:, :, :9]) < TOLERANCE
+
+
+@pytest.mark.parametrize("window", [None, 4])
+def test_texts_written_ahead_are_those_written_token_by_token(
+    window: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, stepper, seen = fresh(window=window)
+    counts = []
+
+    def write(tokens: Tensor, state: DecoderState, count: int) -> Any:
+        counts.append(count)
+        return own_write(tokens, state, count)
+
+    own_write = stepper.write
+    monkeypatch.setattr(stepper, "write", write)
+    monkeypatch.setattr(engine, "AHEAD_SECONDS", 60.0)
+
+    def run(model: Any, ends: list[int]) -> list[tuple[list[int], str | None]]:
+        texts = [
+            Draft([1 + i, 3], DecodingConfig(temperature=0.0, beam=1, max_tokens=3 + 7 * i)) for i in range(5)
+        ]
+        work: Engine[Any] = Engine(model, ends, 40, slots=3)
+        for text in texts:
+            work.add(text)
+        while work.is_busy:
+            for text, _ in work.step():
+                if text is texts[3] and len(text.ids) == 9:
+                    text.stop()
+        return [(text.ids, text.reason) for text in texts]
+
+    whole = run(stepper, [])
+    assert max(counts) == engine.MOST_AHEAD
+    assert [reason for _, reason in whole] == ["length", "length", "length", "stop", "length"]
+    assert set(seen) <= {2}  # prompts in a ring
+    assert whole == run(model, [])
+    ends = [whole[4][0][5]]
+    assert run(stepper, ends) == run(model, ends)
+
+
+def test_damaged_weights_are_reported_however_many_tokens_are_written_at_once() -> None:
+    model, stepper, _ = fresh()
+    with torch.no_grad():
+        next(model.decoder.blocks.parameters()).fill_(torch.nan)
+    with pytest.raises(ModelFolderError, match="NaN"):
+        stepper.write(torch.ones(2, 1, dtype=torch.long), stepper.start(2, 9), 3)
 
 
 def test_who_looks_inside_sees_every_site() -> None:

@@ -98,11 +98,8 @@ class LiveEngine(Engine[S]):
             return []
         if text.settings.temperature or text.grammar is not None:
             return []
-        room = text.settings.max_tokens - len(text.ids) - 1
-        if (limit := self.limit(text)) is not None:
-            room = min(room, limit - len(text.prompt) - len(text.ids) - 1)
         text.lookup.extend(text.ids[len(text.lookup.ids) - len(text.prompt) :])
-        return text.lookup.guess(max(0, room))
+        return text.lookup.guess(max(0, self.room(text) - 1))
 
     def accept(self, texts: list[Request], guesses: list[list[int]], Z: Tensor) -> list[tuple[Draft, Token]]:
         """Takes the tokens that the logits Z (b, n, vocabulary) give, as long as they are those that were guessed."""

@@ -6,10 +6,12 @@ decoder's own step. The state is its own in both ways, so that texts can go on i
 
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from clearhead.decoding.engine import Stepper
+from clearhead.decoding.sampling import damaged
 from clearhead.decoding.steppers.compiled import CompiledStep, why_not_compiled
 from clearhead.decoding.steppers.kernels import ready
 from clearhead.layers.cache import Cache, DecoderState, lengths_after
@@ -81,13 +83,33 @@ class SwitchingStepper:
         self, tokens: Tensor, state: DecoderState, counts: Tensor | None = None, last: bool = False
     ) -> Tensor:
         """Adds tokens (b, n) to the state and gives their logits (b, n, vocabulary), or those of the last."""
-        is_usual = not tokens.is_floating_point() and listener() is None and len(tokens) == state.cache.batch
-        if is_usual and self.is_compiled(tokens.numel()) and fits(state.cache, tokens, counts):
-            assert self.compiled is not None
+        compiled = self.compiled_for(tokens, state)
+        if compiled is not None and fits(state.cache, tokens, counts):
             check_tokens(tokens, self.model.config.vocabulary, self.model.config.d)
             check_counts(counts, tokens, least=0)
-            return self.compiled(tokens, state, counts, last or tokens.shape[1] == 1)
+            return compiled(tokens, state, counts, last or tokens.shape[1] == 1)
         return self.model.step(tokens, state, counts, last)
+
+    def compiled_for(self, tokens: Tensor, state: DecoderState) -> CompiledStep | None:
+        """The compiled step, if it is ready and nobody looks inside."""
+        is_usual = not tokens.is_floating_point() and listener() is None and len(tokens) == state.cache.batch
+        return self.compiled if is_usual and self.is_compiled(tokens.numel()) else None
+
+    def write(self, tokens: Tensor, state: DecoderState, count: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Adds ids (b, 1), then the likeliest next one, and so on: `count` of them (count, b), and their log P.
+
+        None without machine code.
+        """
+        compiled = self.compiled_for(tokens, state)
+        if compiled is None:
+            return None
+        check_tokens(tokens, self.model.config.vocabulary, self.model.config.d)
+        cache = state.cache
+        lengths_after(cache.lengths, torch.full_like(cache.lengths, count), cache.capacity)
+        ids, log_P = compiled.write(tokens, state, count)
+        if np.isnan(log_P).any():
+            raise damaged()
+        return ids, log_P
 
 
 def fits(cache: Cache, tokens: Tensor, counts: Tensor | None) -> bool:
