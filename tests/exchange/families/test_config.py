@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clearhead.config.model import ModelConfig, RotaryScaling
@@ -460,9 +460,9 @@ class Watched(dict[str, Any]):
 def keys_of_settings() -> Iterator[tuple[str, Head, str]]:
     """Every family, head, and key that its settings are made of."""
     heads: tuple[Head, ...] = ("language", "classifier", "none")
-    for family, example in EXAMPLES.items():
+    for family, known in EXAMPLES.items():
         for head in heads if family.endswith("bert") else heads[:1]:
-            watched = Watched(example)
+            watched = Watched(known)
             config_from(watched, head=head)
             yield from ((family, head, key) for key in sorted(watched.asked))
 
@@ -480,6 +480,8 @@ values = st.recursive(
 
 @settings(max_examples=400)
 @given(which=st.sampled_from(KEYS), value=values)
+@example(which=("bert", "classifier", "architectures"), value={"": None})
+@example(which=("bert", "classifier", "architectures"), value=True)
 def test_a_value_that_cannot_be_is_refused_and_nothing_else_happens(
     which: tuple[str, Head | None, str], value: Any
 ) -> None:

@@ -92,8 +92,7 @@ class HuggingFaceConfig:
     @property
     def labels(self) -> LabelKind:
         """What a classifier labels."""
-        given = self.get("architectures") or [""]
-        if str(given[0]).endswith(TOKENS):
+        if architecture_of(self.values).endswith(TOKENS):
             return "each-word"
         return "several" if self.get("problem_type") == SEVERAL else "one"
 
@@ -151,15 +150,20 @@ def is_kind(value: object, kind: type) -> bool:
     return is_one and isinstance(value, bool) == (kind is bool)
 
 
+def architecture_of(config: Mapping[str, Any]) -> str:
+    """The first name in `architectures`, or nothing if there is none."""
+    given = config.get("architectures")
+    return str(given[0]) if isinstance(given, list) and given else ""
+
+
 def head_of(config: Mapping[str, Any]) -> Head:
     """The head that `architectures` names."""
-    given = config.get("architectures")
-    architecture = str(given[0]) if isinstance(given, list) and given else ""
+    architecture = architecture_of(config)
     for ending, head in HEADS.items():
         if architecture.endswith(ending):
             return head
     known = ", ".join(f"…{ending}" for ending in HEADS)
     raise ConfigError(
-        f"config.json: architectures = {given!r} names no supported head.\n"
+        f"config.json: architectures = {config.get('architectures')!r} names no supported head.\n"
         f"Supported: {known}. Or choose the head: language, classifier or none."
     )

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from clearhead.config.model_base import Head
-from clearhead.exchange.families.hf_config import TOKENS, head_of
+from clearhead.exchange.families.hf_config import TOKENS, architecture_of, head_of
 from clearhead.exchange.families.registry import FAMILIES, UNSUPPORTED
 from clearhead.exchange.families.weight_names import is_pooled
 from clearhead.exchange.weights.read import StoredTensor
@@ -53,8 +53,7 @@ def complete_config(
 
 def infer_family(config: Mapping[str, Any], weights: Collection[str]) -> str | None:
     """The family by the name of the architecture, or else by the names of its weights."""
-    given = config.get("architectures")
-    architecture = str(given[0]).lower() if isinstance(given, list) and given else ""
+    architecture = architecture_of(config).lower()
     names = sorted((*FAMILIES, *UNSUPPORTED), key=len, reverse=True)
     if by_name := next((name for name in names if architecture.startswith(name)), None):
         return by_name
