@@ -3,7 +3,7 @@
 import os
 import signal
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from typing import Any
@@ -27,15 +27,10 @@ from tests.decoding.tiny import language_model
 from tests.models.cases import CASES, Case, gap, some_ids, some_source
 from tests.narrow import transformer
 
+pytestmark = pytest.mark.usefixtures("kernels")
+
 TOLERANCE = 1e-4
 PATIENCE = 120  # seconds, after which a child hangs
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _kernels() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("CLEARHEAD_KERNELS")
-        yield
 
 
 def decoders() -> list[Case]:

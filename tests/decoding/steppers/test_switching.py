@@ -1,6 +1,5 @@
 """A stepper takes PyTorch's step and then the compiled one, with the same logits, and leaves the rest to the model."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,14 +19,9 @@ from tests.decoding.tiny import language_model
 from tests.models.cases import CASES, Case, gap, some_ids, some_source
 from tests.narrow import transformer
 
+pytestmark = pytest.mark.usefixtures("kernels")
+
 TOLERANCE = 1e-4
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _kernels() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("CLEARHEAD_KERNELS")
-        yield
 
 
 def test_what_has_no_compiled_step_steps_by_itself() -> None:
