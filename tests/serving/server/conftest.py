@@ -21,9 +21,9 @@ TEMPLATE = (
 )
 
 
-def chat_model() -> Model:
+def chat_model(context: int = 256) -> Model:
     """A language model that came with a chat template."""
-    bundle = random_model("decoder", "byte", context=256)
+    bundle = random_model("decoder", "byte", context=context)
     words: Tokenizer = tokenizer("byte").with_chat_template(TEMPLATE)
     bundle.tokenizer = words
     return Model(bundle)
@@ -43,15 +43,20 @@ def client_of(service: Service, keys: Keys | None = None) -> TestClient:
     )
 
 
-@pytest.fixture(scope="package")
-def service() -> Iterator[Service]:
+def full_service(context: int = 256) -> Service:
+    """A service of all models, with this context of the one that chats."""
     models = {
-        "talks": chat_model(),
+        "talks": chat_model(context),
         "writes": Model(language_model()),
         "translates": Model(translator("word")),
         "decides": Model(classifier()),
     }
-    service = service_of(ServingConfig(slots=4, queue=60), **models)
+    return service_of(ServingConfig(slots=4, queue=60), **models)
+
+
+@pytest.fixture(scope="package")
+def service() -> Iterator[Service]:
+    service = full_service()
     yield service
     service.stop()
 

@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,10 +12,20 @@ from starlette.testclient import TestClient
 
 from clearhead.serving.server.app import OPERATIONS
 from clearhead.serving.server.openapi import Operation
+from tests.serving.server.conftest import client_of, full_service
 
 CASES = int(os.environ.get("CLEARHEAD_CASES", "250"))  # of each route; `make soak` asks for ten times as many
 ANSWERED = {200, 400, 404, 405, 413, 415, 429}
 WITH_CASES = [operation for operation in OPERATIONS if operation.body is not None or "{" in operation.path]
+CONTEXT = 64  # few cases say when an answer ends, so that it fills the context
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    service = full_service(CONTEXT)
+    with client_of(service) as client:
+        yield client
+    service.stop()
 
 
 def test_every_route_is_described(client: TestClient) -> None:
