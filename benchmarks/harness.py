@@ -153,6 +153,15 @@ def write_plays(folder: Path, first: str, last: str) -> tuple[str, str]:
     return str(paths[0]), str(paths[1])
 
 
+def plays_in(folder: Path) -> dict[str, str]:
+    """Writes the plays into a folder; the settings that name them as data of a training."""
+    if not SHARED_DATA.exists():
+        raise SystemExit(f"{SHARED_DATA} does not exist; this benchmark needs the plays.")
+    folder.mkdir(parents=True, exist_ok=True)
+    train, validation = write_plays(folder.absolute(), "train", "validation")
+    return {"data.train": train, "data.validation": validation}
+
+
 def train_and_evaluate(config: "RunConfig", out: Path) -> tuple["Run", dict[str, Any]]:
     """A complete training, and what came of it: steps, seconds, parameters and the quality of the best model."""
     from clearhead.training.loop.records import StepRecord

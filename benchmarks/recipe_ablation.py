@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from harness import SHARED_DATA, arguments, report, write_plays
+from harness import arguments, plays_in, report
 
 from clearhead.config.run import RunConfig
 from clearhead.data.prepare import prepare
@@ -67,11 +67,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1e9, help="after which no further training starts")
     parser.add_argument("--out", type=Path, default=Path("runs/recipe-ablation"))
     options = parser.parse_args()
-    if not SHARED_DATA.exists():
-        raise SystemExit(f"{SHARED_DATA} does not exist; this benchmark needs the plays.")
-    options.out.mkdir(parents=True, exist_ok=True)
-    paths = write_plays(options.out.absolute(), "train", "validation")
-    files = dict(zip(("data.train", "data.validation"), paths, strict=True))
+    files = plays_in(options.out)
     kept = options.out / f"{options.steps}.json"
     done: dict[str, list[dict[str, float]]] = json.loads(kept.read_text()) if kept.exists() else {}
     until = time.perf_counter() + 60 * options.minutes

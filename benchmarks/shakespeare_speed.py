@@ -15,7 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from harness import SHARED_DATA, arguments, report, write_plays
+from harness import arguments, plays_in, report
 
 from clearhead.config.run import RunConfig
 from clearhead.training.loop.records import StepRecord
@@ -81,11 +81,7 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=Path("runs/shakespeare-speed"), help="where to continue")
     options = parser.parse_args()
-    if not SHARED_DATA.exists():
-        raise SystemExit(f"{SHARED_DATA} does not exist; this benchmark needs the plays.")
-    options.out.mkdir(parents=True, exist_ok=True)
-    paths = write_plays(options.out.absolute(), "train", "validation")
-    files = dict(zip(("data.train", "data.validation"), paths, strict=True))
+    files = plays_in(options.out)
     kept = options.out / "rounds.json"
     rounds: list[dict[str, Any]] = json.loads(kept.read_text()) if kept.exists() else []
     rounds += [{} for _ in range(options.rounds - len(rounds))]
