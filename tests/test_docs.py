@@ -16,9 +16,14 @@ PAGES = [
     # Those of "How do I add …" run in a changed copy of the sources: tests/test_how_to_add.py.
     *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.stem != "how-to-add"),
 ]
+TRAINING = ("vectors", "heads", "compare")  # these pages train for some seconds: in `make prove`
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.prove] * (page.stem in TRAINING)) for page in PAGES],
+    ids=[page.relative_to(ROOT).as_posix() for page in PAGES],
+)
 def test_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run_page(page.read_text(encoding="utf-8"), page.relative_to(ROOT).as_posix(), make_targets())

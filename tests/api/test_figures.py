@@ -28,7 +28,7 @@ def model() -> Model:
 
 
 FIGURES: dict[str, Callable[[Model], Figure]] = {
-    "explore": lambda model: model.explore(TEXT),
+    "explore": lambda model: model.explore(TEXT, target=SENTENCES[3] if model.translates else None),
     "attention": lambda model: model.attention(TEXT),
     "heads": lambda model: model.heads(TEXT),
     "attribution": lambda model: model.attribution(TEXT),

@@ -269,7 +269,7 @@ def started(recipe: str, *settings: str) -> "subprocess.Popen[bytes]":
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.prove), signal.SIGTERM])
 def test_a_stop_from_outside_leaves_a_checkpoint_and_says_how_to_go_on(number: int, recipe: str) -> None:
     process = started(recipe, "--training.evaluate_every=100000", "--training.checkpoint_every=100000")
     process.send_signal(number)

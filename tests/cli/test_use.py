@@ -291,8 +291,15 @@ def listed(err: str) -> list[str]:
     return [line for line in err.splitlines() if " lines were " in line or line.startswith("  line ")]
 
 
-@pytest.mark.parametrize("on_error", ["mark", "skip"])
-@pytest.mark.parametrize("from_file", [True, False])
+@pytest.mark.parametrize(
+    ("on_error", "from_file"),
+    [
+        ("mark", True),
+        ("skip", False),
+        pytest.param("mark", False, marks=pytest.mark.prove),
+        pytest.param("skip", True, marks=pytest.mark.prove),
+    ],
+)
 def test_a_killed_command_is_continued_without_a_loss_and_without_a_repetition(
     run: Run,
     kill: Callable[..., None],

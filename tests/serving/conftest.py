@@ -1,6 +1,6 @@
 """Small models of all three shapes, and a client that asks their explorer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -43,25 +43,32 @@ class Asker:
         return str(answer.json()["error"])
 
 
+def connected(shape: str) -> Iterator[Asker]:
+    """An explorer of a model of this shape, with one event loop for all requests, as in a server."""
+    asker = Asker(SHAPES[shape]())
+    with asker.client:
+        yield asker
+
+
 @pytest.fixture(params=list(SHAPES))
-def asker(request: pytest.FixtureRequest) -> Asker:
+def asker(request: pytest.FixtureRequest) -> Iterator[Asker]:
     """An explorer of every shape."""
-    return Asker(SHAPES[request.param]())
+    yield from connected(request.param)
 
 
 @pytest.fixture
-def writes() -> Asker:
+def writes() -> Iterator[Asker]:
     """An explorer of a language model."""
-    return Asker(SHAPES["decoder"]())
+    yield from connected("decoder")
 
 
 @pytest.fixture
-def translates() -> Asker:
+def translates() -> Iterator[Asker]:
     """An explorer of a translator."""
-    return Asker(SHAPES["encoder-decoder"]())
+    yield from connected("encoder-decoder")
 
 
 @pytest.fixture
-def decides() -> Asker:
+def decides() -> Iterator[Asker]:
     """An explorer of a classifier."""
-    return Asker(SHAPES["encoder"]())
+    yield from connected("encoder")

@@ -327,17 +327,19 @@ def test_the_winner_is_the_recipe_with_the_rest_of_the_time(
     table: str, run: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Trials choose among all candidates, tell what they did, and their time is part of the minutes."""
+    minutes = 0.4
+    monkeypatch.setattr(choosing, "FEWEST_MINUTES", minutes)
     monkeypatch.setattr(choosing, "SHARE", 0.3)
     told: list[str] = []
     config, reasons, found = choose_recipe(
-        "classify", [table], 0.75, {"training.threads": "1"}, 1, lambda what, left: told.append(what)
+        "classify", [table], minutes, {"training.threads": "1"}, 1, lambda what, left: told.append(what)
     )
     assert found is not None
     assert config.model == (found.winner.candidate.run if found.winner else run).model
     assert config.training.minutes is not None
-    assert config.training.minutes < 0.75
+    assert config.training.minutes < minutes
     assert reasons[-1].startswith("trials: ")
-    assert found.seconds < 0.75 * 60 * 0.5
+    assert found.seconds < minutes * 60 * 0.5
     assert any("Trying" in what for what in told)
     page = str(trials_section(json.loads(json.dumps(found.to_json()))))
     assert all(entry.candidate.name in page for entry in found.entries)
