@@ -6,6 +6,7 @@ s / longest^penalty bounds what a beginning with sum s may reach.
 """
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -71,18 +72,18 @@ class Beam:
 
         Of the `width` best those that end are finished; then others follow until enough of them continue.
         """
-        parents, self.running = self.running, []
+        parents, self.running, width = self.running, [], self.width
         is_last = len(parents[0].ids) + 1 == self.longest
         for rank, (total, row, token, logprob) in enumerate(best):
-            is_enough = is_last or len(self.running) == self.width
-            if total == -torch.inf or (rank >= self.width and is_enough):
+            is_enough = is_last or len(self.running) == width
+            if total == -math.inf or (rank >= width and is_enough):
                 break
             parent = parents[row]
             grown = Beginning([*parent.ids, token], [*parent.logprobs, logprob], total, parent.row)
             reason = self.why_done(grown, end)
             if reason is None:
                 self.running.append(grown)
-            elif rank < self.width:
+            elif rank < width:
                 self.finish(grown, reason)
 
     def why_done(self, text: Beginning, end: Sequence[int]) -> Reason | None:
@@ -203,10 +204,11 @@ def start_beam(
 
 def grow(beams: list[Beam], logits: Tensor, settings: DecodingConfig, end: Sequence[int]) -> None:
     """One more token for every beginning, by its logits (rows, vocabulary) and the rules of the settings."""
-    # Enough for every beginning, even if each of those before it ends.
+    # Enough for every beginning, even if each of those before it ends: of one row its width, and each end once.
+    of_row = max(beam.width for beam in beams) + max(1, len(end))
     count = (1 + max(1, len(end))) * max(beam.width for beam in beams)
     is_free = not has_rules(settings) and all(beam.stops is None for beam in beams)
-    few = best_few(logits, count) if is_free else None
+    few = best_few(logits, of_row) if is_free else None
     ways = (
         ways_by_rules(beams, logits, settings, end, count) if few is None else ways_of_few(beams, *few, count)
     )
@@ -222,17 +224,14 @@ def ways_of_few(
     firsts = np.cumsum([0, *sizes])
     totals = np.array([text.total for beam in beams for text in beam.running], np.float32)
     sums = log_P + totals[:, None]
-    rows, owners = np.arange(len(ids)), np.repeat(np.arange(len(beams)), sizes)
-    row, owner = (np.broadcast_to(X[:, None], ids.shape) for X in (rows - firsts[owners], owners))
-    columns = [X.ravel() for X in (sums, row, ids, log_P)]
-    order = np.lexsort((columns[2], columns[1], -columns[0], owner.ravel()))
-    starts = firsts[:-1] * ids.shape[1]
-    kept = [
-        order[start : start + min(count, size * ids.shape[1])]
-        for start, size in zip(starts, sizes, strict=True)
-    ]
-    for places in kept:
-        yield zip(*(X[places].tolist() for X in columns), strict=True)
+    owners, rows = np.repeat(np.arange(len(beams)), sizes), np.arange(len(ids))
+    places = (rows[:, None] << 32) + ids  # of equal sums the smaller row is first, then the smaller id
+    own_rows, owner = (np.broadcast_to(X[:, None], ids.shape) for X in (rows - firsts[owners], owners))
+    order = np.lexsort([X.ravel() for X in (places, -sums, owner)])
+    best = [X.ravel()[order].tolist() for X in (sums, own_rows, ids, log_P)]
+    for first, size in zip((firsts[:-1] * ids.shape[1]).tolist(), sizes, strict=True):
+        last = first + min(count, size * ids.shape[1])
+        yield zip(*(column[first:last] for column in best), strict=True)
 
 
 def ways_by_rules(
