@@ -168,15 +168,18 @@ class Visitor:
             return float(own)
         return float(element.locator("[data-value]").first.get_attribute("data-value") or "nan")
 
-    def matrix(self, name: str) -> list[float]:
-        """The numbers that a matrix on screen is drawn from."""
-        return list(
+    def matrices(self) -> dict[str, list[float]]:
+        """The numbers that all matrices on screen are drawn from, by name."""
+        return dict(
             self.page.evaluate(
-                "name => [...document.querySelectorAll('.matrix')]"
-                ".find(one => one.dataset.name === name).drawing.values.reduce((a, b) => (a.push(b), a), [])",
-                name,
+                "Object.fromEntries([...document.querySelectorAll('.matrix')]"
+                ".map(one => [one.dataset.name, Array.from(one.drawing.values)]).reverse())"
             )
         )
+
+    def matrix(self, name: str) -> list[float]:
+        """The numbers that a matrix on screen is drawn from."""
+        return self.matrices()[name]
 
 
 class Pages:
@@ -208,8 +211,8 @@ class Pages:
 
 
 @pytest.fixture(scope="session")
-def pages(browser: Browser) -> Iterator[Pages]:
-    """The open pages of this session."""
+def pages(browser: Browser, services: Services) -> Iterator[Pages]:
+    """The open pages of this session; closed before the explorers, which would wait for their connections."""
     found = Pages(browser)
     yield found
     found.close()

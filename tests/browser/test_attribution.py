@@ -9,8 +9,8 @@ import torch
 from clearhead.api import Model
 from clearhead.models.inputs import Inputs
 from tests.browser.conftest import Visitor, selection
-from tests.browser.test_derivations import OTHER, derived
-from tests.browser.test_numbers import KINDS, MODELS, TARGET, TEXT, open_page
+from tests.browser.test_derivations import OTHER
+from tests.browser.test_numbers import KINDS, MODELS, SHAPES, TARGET, TEXT, derived, open_page
 from tests.decoding.tiny import random_model
 from tests.inspection.attribution.hooks import changed_output, part_named
 
@@ -45,7 +45,7 @@ def patched(model: Model, place: str, token: int, read: Callable[[torch.Tensor],
     return float((now - low) / (high - low))
 
 
-@pytest.mark.parametrize("shape", list(MODELS))
+@pytest.mark.parametrize("shape", SHAPES)
 def test_the_map_of_two_texts_is_what_hooks_give(visit: Visit, shape: str) -> None:
     model = MODELS[shape]()
     visitor = open_page(visit, model, "contrast", q=3, other=OTHER)
@@ -183,8 +183,8 @@ def test_a_head_is_one_click_away_and_an_answer_is_chosen(visit: Visit) -> None:
     "kind",
     [
         "layer norm, biases, cosine",
-        "post-norm, sinusoids, pruned, own widths",
-        "alibi, gated, additive, norms on both sides",
+        pytest.param("post-norm, sinusoids, pruned, own widths", marks=pytest.mark.prove),
+        pytest.param("alibi, gated, additive, norms on both sides", marks=pytest.mark.prove),
     ],
 )
 def test_what_a_part_adds_is_derived_behind_every_norm(visit: Visit, kind: str) -> None:

@@ -19,8 +19,8 @@ from clearhead.inspection.attribution.saliency import integrated_gradients
 from clearhead.inspection.capture import capture, intervene, zero
 from clearhead.inspection.heads.roles import induction_scores, start_of
 from clearhead.models.inputs import Inputs
-from tests.browser.conftest import VIEWS, Visitor
-from tests.browser.test_numbers import MODELS, TARGET, TEXT, open_page, target, trace_of
+from tests.browser.conftest import DRAWN, VIEWS, Visitor
+from tests.browser.test_numbers import MODELS, SHAPES, TARGET, TEXT, derived, open_page, target, trace_of
 from tests.narrow import transformer
 
 pytestmark = pytest.mark.slow
@@ -41,6 +41,12 @@ PLAIN = """() => {
   }
   return found;
 }"""
+# Clicks a number without a mouse, and waits until its derivation is drawn.
+CLICK = f"""number => {{
+  const since = document.documentElement.dataset.drawn ?? null;
+  number.click();
+  return ({DRAWN})(since);
+}}"""
 
 
 class Truth:
@@ -331,13 +337,6 @@ class Truth:
         return sum(X.numel() * 4 for X in self.trace.values())
 
 
-def derived(visitor: Visitor) -> tuple[float, float | None]:
-    """The number that the derivation on screen explains, and what came out when it was computed again."""
-    panel = visitor.page.locator("[data-panel=derivation]")
-    again = panel.get_attribute("data-again")
-    return float(panel.get_attribute("data-captured") or "nan"), None if again is None else float(again)
-
-
 def check(visitor: Visitor, truth: Truth, shown: float) -> None:
     """The derivation on screen is that of the number that was clicked, and both are right."""
     cell = unquote(re.search("cell=([^&]*)", visitor.page.url)[1].replace("+", " "))  # type: ignore[index]
@@ -359,8 +358,9 @@ def one_of_each_kind(visitor: Visitor, inside: str) -> Iterator[tuple[str, float
     return iter(found.values())
 
 
-@pytest.mark.parametrize("shape", list(MODELS))
+@pytest.mark.parametrize("shape", SHAPES)
 def test_every_number_on_every_view_is_derived(visit: Visit, shape: str) -> None:
+    """By mouse and by keyboard on every view, and the rest by their own click."""
     model = MODELS[shape]()
     truth, visitor, kinds = Truth(model), visit(model), set()
     for view in VIEWS:
@@ -368,12 +368,15 @@ def test_every_number_on_every_view_is_derived(visit: Visit, shape: str) -> None
         assert visitor.page.evaluate(PLAIN) == [], f"{view}: numbers that cannot be clicked"
         for turn, (cell, value) in enumerate(one_of_each_kind(visitor, "main")):
             number = visitor.page.locator(f'main .n[data-key="{cell}"]').first
-            number.evaluate("one => one.closest('details')?.setAttribute('open', '')")
-            if turn % 2:
+            if turn < 2:
+                number.evaluate("one => one.closest('details')?.setAttribute('open', '')")
+            if turn == 0:
                 visitor.act(number.click)
-            else:
+            elif turn == 1:
                 number.focus()
                 visitor.act(lambda: visitor.page.keyboard.press("Enter"))
+            else:
+                number.evaluate(CLICK)
             check(visitor, truth, value)
             kinds.add(cell.partition(":")[0])
     assert len(kinds) >= 12, kinds
@@ -416,7 +419,7 @@ def test_derivations_lead_on_to_the_weights(visit: Visit, shape: str) -> None:
                 continue
             seen.add(kind)
             visitor.go("text", text=TEXT, **target(model), head=1, q=3, cell=start)
-            visitor.act(lambda c=cell: visitor.page.locator(f'#side [data-key="{c}"]').first.click())  # type: ignore[misc]
+            visitor.page.locator(f'#side [data-key="{cell}"]').first.evaluate(CLICK)
             check(visitor, truth, value)
             waiting.append(cell)
     reached = {kind.partition(":")[0] for kind in seen}

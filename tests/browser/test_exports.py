@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from tests.browser.conftest import VIEWS, Visitor
-from tests.browser.test_numbers import MODELS, TEXT
+from tests.browser.test_numbers import MODELS, SHAPES, TEXT, target
 
 pytestmark = pytest.mark.slow
 Visit = Callable[..., Visitor]
@@ -32,14 +32,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "models" / "tiny"
 
 
-@pytest.mark.parametrize("shape", list(MODELS))
+@pytest.mark.parametrize("shape", SHAPES)
 def test_every_panel_of_every_view_can_be_taken_out(visit: Visit, shape: str, folder: Path) -> None:
     model = MODELS[shape]()
     visitor = visit(model)
     model.save(folder)
     scripts: set[str] = set()
     for view in VIEWS:
-        visitor.go(view, text=TEXT)
+        visitor.go(view, text=TEXT, **target(model))
         assert visitor.page.locator(".error").count() == 0, view
         taken = visitor.page.evaluate(
             "[...document.querySelectorAll('.panel')].filter(one => one.exports).map(one =>"

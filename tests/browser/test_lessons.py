@@ -1,6 +1,7 @@
 """The lecture on the page: every step reaches its state, outlines what it talks about, and knows its answer."""
 
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,7 @@ from tests.browser.test_models import make_model
 pytestmark = pytest.mark.slow
 Visit = Callable[..., Visitor]
 LESSONS = read_lessons()
-FEW = (
-    "01-tokens",
-    "04-averages",
-    "08-softmax",
-    "15-next-word",
-    "18-translation",
-)  # in `make test`; all in `make prove`
+FEW = ("01-tokens", "08-softmax", "18-translation")  # in `make test`; all in `make prove`
 LOOKED = """() => {
   const all = [...document.querySelectorAll('.look')], box = all[0]?.getBoundingClientRect();
   return { count: all.length, step: all[0]?.dataset.step, width: box?.width, height: box?.height,
@@ -35,6 +30,8 @@ LOOKED = """() => {
     frame: all[0]?.closest('#frame') ? 0 : document.getElementById('frame').offsetHeight,
     content: all[0]?.textContent.trim().length + all[0]?.querySelectorAll('canvas').length };
 }"""
+
+shipped = cache(clearhead.load)  # one model, and so one explorer, for many lessons
 
 
 def turn(visitor: Visitor, key: str) -> None:
@@ -109,13 +106,13 @@ def walk(visit: Visit, model: Model, names: list[str], name: str = "walked") -> 
 
 @pytest.mark.parametrize("name", FEW)
 def test_a_lesson_on_the_shipped_translator(visit: Visit, name: str) -> None:
-    walk(visit, clearhead.load("builtin:translator"), [name])
+    walk(visit, shipped("builtin:translator"), [name])
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("model", ["builtin:translator", "builtin:language-model"])
 def test_all_lessons_on_the_shipped_models(visit: Visit, model: str) -> None:
-    walk(visit, clearhead.load(model), list(LESSONS), model.removeprefix("builtin:"))
+    walk(visit, shipped(model), list(LESSONS), model.removeprefix("builtin:"))
 
 
 @pytest.mark.prove
@@ -127,7 +124,7 @@ def test_all_lessons_on_models_of_recipes_and_an_imported_one(
 
 
 def test_the_slider_moves_through_the_run(visit: Visit) -> None:
-    model = clearhead.load("builtin:language-model")
+    model = shipped("builtin:language-model")
     visitor = visit(model, "language-model", alone=True)
     text = "The chicken didn't cross the road because it was too tired."
     visitor.go("attention", text=text, at="decoder.1.self", head=1, q=6, k=3, moment=0)
@@ -147,7 +144,7 @@ def test_the_slider_moves_through_the_run(visit: Visit) -> None:
 
 
 def test_from_the_first_page_to_the_second_step_in_three_clicks(visit: Visit) -> None:
-    visitor = visit(clearhead.load("builtin:translator"), "first", alone=True)
+    visitor = visit(shipped("builtin:translator"), "walked", alone=True)
     visitor.go("attention")
     page = visitor.page
     page.locator("#lessons").click()
@@ -158,8 +155,8 @@ def test_from_the_first_page_to_the_second_step_in_three_clicks(visit: Visit) ->
 
 
 def test_keys_links_and_spanish(visit: Visit) -> None:
-    model = clearhead.load("builtin:translator")
-    visitor = visit(model, "spoken", alone=True)
+    model = shipped("builtin:translator")
+    visitor = visit(model, "walked", alone=True)
     visitor.go("text", lesson="")
     page = visitor.page
     page.goto("about:blank")
@@ -186,7 +183,7 @@ def test_keys_links_and_spanish(visit: Visit) -> None:
 
 def test_at_200_percent_a_step_opens_with_its_text(visit: Visit) -> None:
     window = {"width": 640, "height": 360}
-    visitor = visit(clearhead.load("builtin:translator"), "zoomed", alone=True, viewport=window)
+    visitor = visit(shipped("builtin:translator"), "walked", alone=True, viewport=window)
     visitor.go("attention", lesson="06-scaling.1")
     page = visitor.page
     visitor.act(lambda: page.keyboard.press("n"))
@@ -203,7 +200,7 @@ def test_at_200_percent_a_step_opens_with_its_text(visit: Visit) -> None:
 
 def test_an_audit_of_the_panel_finds_nothing_serious(visit: Visit) -> None:
     auditor = import_module("axe_playwright_python.sync_playwright").Axe()
-    visitor = visit(clearhead.load("builtin:translator"), "audited", alone=True, bypass_csp=True)
+    visitor = visit(shipped("builtin:translator"), "walked", alone=True, bypass_csp=True)
     visitor.go("text", lesson="01-tokens.1")
     page = visitor.page
     page.locator("#lesson .question").wait_for()

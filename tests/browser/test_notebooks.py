@@ -15,26 +15,37 @@ from tests.pages import ROOT
 
 pytestmark = pytest.mark.slow
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
-# In a process of its own, as it leaves event loops open.
+# In a process of its own, as it leaves event loops open; in one kernel, which forgets each notebook before the next.
 EXECUTE = """
 import sys, nbformat
+from jupyter_client import KernelManager
 from nbclient import NotebookClient
-notebook = nbformat.read(sys.argv[1], as_version=4)
-NotebookClient(notebook, timeout=300, startup_timeout=300).execute()
-nbformat.write(notebook, sys.argv[2])
+kernel = KernelManager()
+kernel.start_kernel()
+for path in sys.argv[1:]:
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells.insert(0, nbformat.v4.new_code_cell("%reset -f"))
+    NotebookClient(notebook, km=kernel, timeout=300, startup_timeout=300).execute()
+    nbformat.write(notebook, path.rpartition("/")[2])
+kernel.shutdown_kernel(now=True)
 """
 MOST_BYTES = 400_000  # of one output
 ELSEWHERE = re.compile(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//|@import|url\(\s*["']?http""")
 DRAWN = "!!document.querySelector('html[data-drawn] main[aria-busy=false]') && !document.querySelector('main .error')"
 
 
-@pytest.fixture(scope="module", params=NOTEBOOKS, ids=lambda path: path.stem)
-def outputs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The HTML that a notebook shows, executed in an empty folder."""
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the executed notebooks; it was empty before."""
     folder = tmp_path_factory.mktemp("run")
-    executed = folder / "executed.ipynb"
-    subprocess.run([sys.executable, "-c", EXECUTE, str(request.param), str(executed)], cwd=folder, check=True)
-    notebook = nbformat.read(executed, as_version=4)
+    subprocess.run([sys.executable, "-c", EXECUTE, *map(str, NOTEBOOKS)], cwd=folder, check=True)
+    return folder
+
+
+@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
+def outputs(request: pytest.FixtureRequest, executed: Path) -> list[str]:
+    """The HTML that a notebook shows."""
+    notebook = nbformat.read(executed / request.param.name, as_version=4)
     return [
         output["data"]["text/html"]
         for cell in notebook.cells

@@ -16,7 +16,7 @@ from clearhead.model_folder import Bundle
 from clearhead.models.build import build
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 from tests.browser.conftest import VIEWS, Visitor
-from tests.browser.test_numbers import MODELS, TEXT
+from tests.browser.test_numbers import MODELS, SHAPES, TARGET, TEXT, target
 from tests.decoding.tiny import language_model, tokenizer
 
 pytestmark = pytest.mark.slow
@@ -37,7 +37,7 @@ def is_fine(visitor: Visitor) -> bool:
     return visitor.page.locator(".error").count() == 0 and visitor.page.locator("main .panel").count() > 0
 
 
-@pytest.mark.parametrize("shape", list(MODELS))
+@pytest.mark.parametrize("shape", SHAPES)
 def test_every_view_works_without_a_text(visit: Visit, shape: str) -> None:
     """With 1 token, where the beginning stands alone; with a text each is visited where its panels are taken out."""
     visitor = visit(MODELS[shape]())
@@ -168,7 +168,7 @@ def test_a_text_that_is_too_long_is_refused_without_repeating_it(visit: Visit) -
 
 def test_a_walk_through_all_views_by_keyboard(visit: Visit) -> None:
     visitor = visit(MODELS["encoder-decoder"]())
-    visitor.go("text", text=TEXT)
+    visitor.go("text", text=TEXT, target=TARGET)
     page = visitor.page
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the view"
@@ -225,15 +225,15 @@ AUDITED = {
 def test_an_audit_finds_nothing_serious(visit: Visit, shape: str) -> None:
     """Of a short text: the auditor looks at each cell of each matrix, and all of a matrix are alike."""
     auditor = import_module("axe_playwright_python.sync_playwright").Axe()
-    visitor = visit(
-        MODELS[shape](), alone=True, color_scheme="light", bypass_csp=True
-    )  # the auditor is a script
+    model = MODELS[shape]()
+    visitor = visit(model, alone=True, color_scheme="light", bypass_csp=True)  # the auditor is a script
     for view in AUDITED[shape]:
         more = {
             "attention": {"cell": "weights:3:1", "off": "scaling"},
             "embeddings": {"swap": "1,2"},
         }.get(view, {})
-        visitor.go(view, text=SHORT if view != "text" else f"{SHORT} xyzzy", **more)
+        given = {"text": SHORT if view != "text" else f"{SHORT} xyzzy", **target(model)}
+        visitor.go(view, **given, **more)
         for options in ({}, {"runOnly": ["color-contrast"]}):  # the other theme changes nothing else
             # What is in order is not described, which would take longer than to find it.
             only = {**options, "resultTypes": ["violations"]}

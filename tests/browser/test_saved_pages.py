@@ -7,16 +7,16 @@ import pytest
 import torch
 
 from tests.browser.conftest import DRAWN, VIEWS, Visitor
-from tests.browser.test_numbers import MODELS, TEXT
+from tests.browser.test_numbers import MODELS, SHAPES, TEXT, target, trace_of
 
 pytestmark = pytest.mark.slow
 OpenFile = Callable[..., Visitor]
 
 
-@pytest.mark.parametrize("shape", MODELS)
+@pytest.mark.parametrize("shape", SHAPES)
 def test_every_view_of_a_page_that_python_made(open_file: OpenFile, tmp_path: Path, shape: str) -> None:
     model, path = MODELS[shape](), tmp_path / "page.html"
-    figure = model.explore(TEXT, view="heads")
+    figure = model.explore(TEXT, target(model).get("target"), "heads")
     if shape == "encoder-decoder":
         figure.save(path)
     else:
@@ -31,7 +31,7 @@ def test_every_view_of_a_page_that_python_made(open_file: OpenFile, tmp_path: Pa
     visitor.click_view("attention")
     at = page.locator('[data-key="choose attention"]').input_value()
     head = int(page.locator('[data-key^="head "][aria-pressed="true"]').inner_text())
-    A = model.trace(TEXT)[f"{at}.weights"][0, head]
+    A = trace_of(model)[f"{at}.weights"][0, head]
     assert torch.tensor(visitor.matrix("softmax")) == pytest.approx(A.flatten(), abs=1e-6)
 
 
