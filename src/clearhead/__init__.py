@@ -5,7 +5,7 @@ Importing the package is instant: PyTorch is loaded when a name that needs it is
 
 from typing import TYPE_CHECKING
 
-from clearhead.machine.environment import set_environment
+from clearhead.machine.environment import keep_free_memory, set_environment
 
 if TYPE_CHECKING:
     from clearhead.api import Model, data_report, load, train, training_curves
@@ -14,6 +14,7 @@ __all__ = ["Model", "__version__", "data_report", "load", "train", "training_cur
 __version__ = "0.1.0"
 
 set_environment()
+keep_free_memory()
 
 
 def __getattr__(name: str) -> object:

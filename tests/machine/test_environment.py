@@ -1,5 +1,7 @@
 """The environment of the libraries below PyTorch."""
 
+import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -71,3 +73,27 @@ def test_the_quota_of_a_container_is_read(
 
 def test_a_machine_without_groups_has_no_quota(tmp_path: Path) -> None:
     assert quota_cores(tmp_path, tmp_path / "missing") is None
+
+
+PASSES = """
+import resource, torch, clearhead
+faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(30):
+    before = faults()
+    tensors = [torch.ones(100_000) for _ in range(50)]  # 20 MB
+    del tensors
+print(faults() - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
+def test_a_pass_uses_the_memory_of_the_one_before_unless_the_user_decides() -> None:
+    def faults(**variables: str) -> int:
+        stated = {
+            name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))
+        }
+        command = [sys.executable, "-c", PASSES]
+        return int(subprocess.check_output(command, env=stated | {"THP_MEM_ALLOC_ENABLE": "0"} | variables))
+
+    assert faults() < 100
+    assert faults(MALLOC_TRIM_THRESHOLD_="0") > 4000

@@ -1,7 +1,7 @@
 """What `clearhead.load` returns: a model with its tokenizer, to generate, translate, classify and inspect."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -243,13 +243,7 @@ class Model:
         read = inputs.tokens[0].tolist()
         source = [] if inputs.source is None else inputs.source[0].tolist()
         tokenizer = self.tokenizer if self.translates else self.reader.tokenizer
-        return TextTrace(
-            trace,
-            ids=read,
-            tokens=[tokenizer.piece(id) for id in read],
-            source_ids=source,
-            source_tokens=[self.reader.tokenizer.piece(id) for id in source],
-        )
+        return TextTrace(trace, read, source, tokenizer.piece, self.reader.tokenizer.piece)
 
     def explore(
         self, text: str, target: str | None = None, view: str = "attention", height: int = EXPLORER
@@ -287,13 +281,23 @@ class TextTrace(Trace):
         self,
         trace: Trace,
         ids: list[int],
-        tokens: list[str],
         source_ids: list[int],
-        source_tokens: list[str],
+        piece: Callable[[int], str],
+        source_piece: Callable[[int], str],
     ) -> None:
         super().__init__(trace)
-        self.ids, self.tokens = ids, tokens
-        self.source_ids, self.source_tokens = source_ids, source_tokens
+        self.ids, self.source_ids = ids, source_ids
+        self.piece, self.source_piece = piece, source_piece
+
+    @cached_property
+    def tokens(self) -> list[str]:
+        """The ids as people read them."""
+        return list(map(self.piece, self.ids))
+
+    @cached_property
+    def source_tokens(self) -> list[str]:
+        """The same of a translator's source."""
+        return list(map(self.source_piece, self.source_ids))
 
 
 def is_replaceable(folder: Path, overwrite: bool) -> bool:
