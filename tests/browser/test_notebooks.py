@@ -61,6 +61,7 @@ def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
     )
 
 
+@pytest.mark.prove
 def test_a_notebook_runs_and_is_shown_with_the_network_cut(
     outputs: list[str],
     open_file: Callable[..., Visitor],

@@ -73,7 +73,8 @@ KINDS: dict[str, dict[str, Any]] = {  # every way in which a number can come abo
     "no projections": {"projections": "none", "h": 1, "positions": "learned"},
 }
 RARE = (  # in `make prove`
-    "post-norm, sinusoids, pruned, own widths", "relative, no scale", "gaussian", "distance", "no projections",
+    "layer norm, biases, cosine", "post-norm, sinusoids, pruned, own widths", "relative, no scale", "gaussian",
+    "distance", "no projections",
 )  # fmt: skip
 CELLS = {
     "weights:4:2": "weights", "weights:4:6": "weights", "scores:5:1": "scores", "q:5:1": "q", "k:2:3": "k",

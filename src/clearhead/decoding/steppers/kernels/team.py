@@ -15,8 +15,8 @@ from numba import types
 
 from clearhead.decoding.steppers.kernels.pointers import compiled, intrinsic
 
-LINE = 64  # bytes: numbers that threads change are kept on different lines of the processor's cache
-DOOR, COUNT, MET = 0, LINE, 2 * LINE  # bytes from the start of a team's numbers
+SPACING = 64  # bytes: numbers that threads change are kept on different lines of the processor's cache
+DOOR, COUNT, MET = 0, SPACING, 2 * SPACING  # bytes from the start of a team's numbers
 TEAM, NUMBER, SIZE, MEETINGS, ROWS, BY_ROWS = range(6)  # what one of its threads knows
 ROWS_EACH = 16  # from so many rows for each thread on, rows are divided among the threads, and not weights
 CLOSED = 1 << 32
@@ -56,7 +56,7 @@ def look_at(typing: Any, address: Any) -> Any:
 
 def new_team() -> np.ndarray:
     """The numbers of a team that nobody has joined yet."""
-    return np.zeros(4 * LINE // 8, np.int64)
+    return np.zeros(4 * SPACING // 8, np.int64)
 
 
 @compiled
