@@ -118,10 +118,11 @@ def add_result(
 ) -> None:
     """Adds a result to the file of today; it takes the place of one that has the same name and these same values."""
     path = results_file(question)
-    known = json.loads(path.read_text(encoding="utf-8"))["results"] if path.exists() else {}
+    file = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    known = file.get("results", {})
     others = [old for old in known.get(name, []) if any(old.get(key) != result[key] for key in same)]
     kept = sorted([*others, result], key=lambda one: [str(one.get(key)) for key in same])
-    found = {"question": question} | environment_of(packages) | {"results": known | {name: kept}}
+    found = file | {"question": question} | environment_of(packages) | {"results": known | {name: kept}}
     path.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
 
 

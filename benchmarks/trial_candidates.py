@@ -45,14 +45,14 @@ def measure(name: str, split: int, wanted: list[str]) -> list[dict[str, Any]]:
         judged = try_recipe(candidate.run, prepare_fold(candidate.run, fold), math.inf)
         assert judged is not None
         result = {
-            "candidate": candidate.name, "split": split, "accuracy": judged.accuracy, "loss": judged.loss,
-            "standard_error": math.sqrt(judged.accuracy * (1 - judged.accuracy) / len(test)),
+            "candidate": candidate.name, "split": split, "accuracy": judged.score, "loss": judged.loss,
+            "standard_error": math.sqrt(judged.score * (1 - judged.score) / len(test)),
             "steps": judged.steps, "processor_seconds": time.process_time() - busy, "tfidf": shares,
             "commit": environment_of(())["commit"],
         }  # fmt: skip
         if len(labels) == 2:
             truth = np.array([labels.index(example.answer) for example in test])
-            guesses = np.where(judged.right, truth, 1 - truth)
+            guesses = np.where(judged.scores == 1, truth, 1 - truth)
             table = [[int(((truth == a) & (guesses == b)).sum()) for b in (0, 1)] for a in (0, 1)]
             result["correlation"] = correlation(table)
         found.append(result)

@@ -1,5 +1,6 @@
 """Vectors of runs of tokens: which run a row is for, what is dropped, and what a config refuses."""
 
+import math
 from typing import Any
 
 import pytest
@@ -106,3 +107,26 @@ def test_what_cannot_work_is_refused(settings: dict[str, Any], message: str) -> 
     """With the setting, its value, and what to do."""
     with pytest.raises(ConfigError, match=message):
         read_model_config({"family": "convolutional"} | settings)
+
+
+def test_repeats_count_by_their_logarithm() -> None:
+    """A run that a text has c times counts 1 + ln c times in all, whatever other texts have."""
+    part = Ngrams((1,), 10_000, 1, 0.0, repeats="log").eval()
+    part.weight.data.fill_(1.0)
+    tokens = torch.tensor([[5, 7, 5, 5, 9, 7], [5, 6, 7, 8, 9, 10]])
+    Y = part(tokens)[..., 0]
+    wanted = {5: (1 + math.log(3)) / 3, 7: (1 + math.log(2)) / 2, 9: 1.0}
+    assert Y[0].tolist() == pytest.approx([wanted[token] for token in tokens[0].tolist()])
+    assert Y[1].tolist() == pytest.approx([1.0] * 6)
+
+
+def test_repeats_of_words_do_not_depend_on_their_length_or_on_padding() -> None:
+    """A word counts where it ends and nowhere else, however long the next one is, and padding adds none."""
+    part = Ngrams((), 10_000, 1, 0.0, words=2, breaks=(0,), repeats="log").eval()
+    part.weight.data.fill_(1.0)
+    text = [5, 6, 0, 7, 7, 7, 7, 0, 5, 6, 0, 8, 0]  # the words 56, 7777, 56, 8: one of them twice
+    Y = part(torch.tensor([text]))[0, :, 0]
+    twice = (1 + math.log(2)) / 2
+    assert Y[[2, 7, 10, 12]].tolist() == pytest.approx([twice, 2.0, 1 + twice, 2.0])
+    padded = part(torch.tensor([[*text, 1, 1, 1, 1]]))[0, : len(text), 0]
+    assert torch.equal(padded, Y)

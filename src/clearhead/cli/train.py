@@ -54,7 +54,7 @@ def train(
         typer.Option(
             "--trials",
             min=0,
-            help="With a task and files that have labels: on how many parts of the training data recipes are tried at "
+            help="With a task and files: on how many parts of the training data recipes are tried at "
             "most before one is chosen; 0: by rule, without trials.",
         ),
     ] = None,
@@ -181,10 +181,14 @@ def show_plan(console: "Console", request: Request, run: "Run") -> None:
 
 def describe_trials(trials: dict[str, Any] | None) -> Iterator[str]:
     """A line for each recipe that was tried, the best first, and for the floor."""
+    from clearhead.training.reporting.trials import describe_score, measure_of
+
     for row in trials["candidates"] if trials else ():
-        share = f"{100 * row['accuracy']:.1f} ± {100 * row['standard_error']:.1f} %"
+        measure = measure_of(trials or {})
+        score = describe_score(row[measure], row["standard_error"], measure)
+        score += " right" if measure == "accuracy" else ""
         folds = f"{row['folds']} part{'s' * (row['folds'] != 1)} of the training data"
-        yield f"tried {row['name']}: {share} right on {folds}, {row['seconds']:.0f} s"
+        yield f"tried {row['name']}: {score} on {folds}, {row['seconds']:.0f} s"
     for judged in (trials or {"floor": ()})["floor"][:1]:
         yield f"tried a bag of n-grams, the floor: {100 * judged['accuracy']:.1f} % right"
 

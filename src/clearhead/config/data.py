@@ -190,6 +190,17 @@ class DataConfig(Reading):
         description="a source like train, or a share of train; "
         "if omitted, the corpus's own part if it is built in, otherwise none",
     )
+    unlabelled: Annotated[
+        SomeFiles | None,
+        PlainValidator(
+            lambda value: None if value is None else check_source(value),
+            json_schema_input_type=SomeFiles | None,
+        ),
+    ] = Field(
+        None,
+        description="texts without labels for a classifier, as a source, line by line: its tokens are learned from "
+        "them too, and if trials choose the recipe, some candidates start from word vectors that are learned from them",
+    )
     too_long: TooLong | None = Field(
         None,
         description="what to do with an example longer than model.context: truncate, drop or split it; if omitted, "

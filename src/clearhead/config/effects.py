@@ -126,6 +126,16 @@ RULES = (
         "only a classifier learns from labels." + OMIT,
     ),
     IdleRule(
+        ("data.unlabelled",),
+        lambda run: run.kind != "labelled" or run.data.labels != "one" or run.data.texts > 1,
+        "it is for classifiers of one text with one label each." + OMIT,
+    ),
+    IdleRule(
+        ("data.unlabelled",),
+        lambda run: run.tokenizer.kind in ("byte", "dna") or run.training.init_from is not None,
+        "the tokens are fixed, so there is nothing to learn from unlabelled texts." + OMIT,
+    ),
+    IdleRule(
         ("data.label_separator",),
         lambda run: run.data.labels != "several",
         "data.labels is {run.data.labels}, not several.\nAdd --data.labels several, or omit it.",

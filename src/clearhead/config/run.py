@@ -30,7 +30,7 @@ from clearhead.errors import ConfigError, suggest
 __all__ = ["RunConfig", "parse_overrides", "shipped"]
 
 # The settings that contain paths.
-PATHS = (("data", "train"), ("data", "validation"), ("data", "test"))
+PATHS = (("data", "train"), ("data", "validation"), ("data", "test"), ("data", "unlabelled"))
 TABLES = {".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".xlsx", ".conll", ".conllu"}
 RECIPES = Path(__file__).parent.parent / "recipes"
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
+from clearhead.config.data import Reading
 from clearhead.config.run import RunConfig
 from clearhead.config.tokenizer import TokenizerConfig
 from clearhead.data.cache import Value, cache_folder, find_or_make, identity, key_of
@@ -12,7 +13,7 @@ from clearhead.data.progress import PreparationProgress, ProgressListener
 from clearhead.errors import TokenizerError
 from clearhead.examples import Conversation, Example, Pair
 from clearhead.text.sources.lines import unpacked_bytes
-from clearhead.text.sources.read import ExampleReader
+from clearhead.text.sources.read import ExampleReader, read
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 FILE = "tokenizer.json"
@@ -59,12 +60,23 @@ def _train(
         "source": identity(reader),
     }
 
+    others = unlabelled_texts(run)
+    if others is not None:
+        description["unlabelled"] = identity(others)
+
     def make(folder: Path) -> None:
-        texts = _watched(sample(reader, columns), notify)
+        more = () if others is None else sample(others, columns)
+        texts = _watched(chain(sample(reader, columns), more), notify)
         Tokenizer.train(texts, run.tokenizer).save(folder / FILE)
 
     folder = cache_folder() / "tokenizers" / key_of(description)
     return Tokenizer.load(find_or_make(folder, _loads, make) / FILE)
+
+
+def unlabelled_texts(run: RunConfig) -> ExampleReader | None:
+    """The texts without labels that a run names, if any."""
+    each_line = Reading(documents="line")
+    return None if run.data.unlabelled is None else read(run.data.unlabelled, "text", reading=each_line)
 
 
 def _loads(folder: Path) -> bool:

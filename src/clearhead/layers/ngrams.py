@@ -20,7 +20,8 @@ INVERSE -= 1 << 64 if INVERSE >= 1 << 63 else 0
 class Ngrams(nn.Module):
     """y_i = Σ H[hash(t_{i−k+1} … t_i)] over the lengths k; H starts at zero: unseen runs say nothing.
 
-    With `words`, also the word that ends before a break i, and that word together with the one, two … before it.
+    With `words`, also the word that ends before a break i, and that word together with the one, two … before it. If
+    `repeats` is "log", a run that a text has c times counts 1 + ln c times in all, as in sublinear TF-IDF.
     """
 
     def __init__(
@@ -31,36 +32,58 @@ class Ngrams(nn.Module):
         dropout: float,
         words: int = 0,
         breaks: Sequence[int] = (),
+        repeats: str = "all",
     ) -> None:
         super().__init__()
         self.lengths, self.words, self.breaks = tuple(lengths), words, tuple(breaks)
         self.weight = nn.Parameter(torch.zeros(rows, d))
-        self.dropout = Dropout(dropout)
+        self.dropout, self.counts_logs = Dropout(dropout), repeats == "log"
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(b, n) -> (b, n, d); in training whole vectors are dropped."""
-        rows, exists = self.rows(tokens)  # (b, n, k)
-        kept = self.dropout(exists.to(self.weight.dtype)).flatten(0, 1)
+        hashes, exists = self.hashes(tokens)  # (b, n, k)
+        rows, shares = hashes.remainder(len(self.weight)), exists.to(self.weight.dtype)
+        if self.counts_logs:
+            each = shares_of_repeats(hashes.flatten(1), exists.flatten(1)).view_as(shares)
+            shares = shares * each.to(shares.dtype)
+        kept = self.dropout(shares).flatten(0, 1)
         Y = F.embedding_bag(rows.flatten(0, 1), self.weight, mode="sum", per_sample_weights=kept)
         return Y.view(*tokens.shape, -1)
 
     def rows(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """The row for each run that ends at each token, and whether there is such a run: (b, n, k) twice."""
-        found = [self.row_of(hashes_of_runs(tokens, length), length) for length in self.lengths]
+        hashes, exists = self.hashes(tokens)
+        return hashes.remainder(len(self.weight)), exists
+
+    def hashes(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """The hash of each run that ends at each token, and whether there is such a run: (b, n, k) twice."""
+        found = [mix(hashes_of_runs(tokens, length), length) for length in self.lengths]
         exists = [torch.ones_like(tokens, dtype=torch.bool)] * len(found)
         if self.words:
             breaks = torch.tensor(self.breaks, device=tokens.device)
             for before, (hashes, ends) in enumerate(
                 hashes_of_words(tokens, torch.isin(tokens, breaks), self.words)
             ):
-                found.append(self.row_of(hashes, -1 - before))
+                found.append(mix(hashes, -1 - before))
                 exists.append(ends)
         return torch.stack(found, 2), torch.stack(exists, 2)
 
-    def row_of(self, hashes: Tensor, kind: int) -> Tensor:
-        """The row of the table for each hash of a run of some kind."""
-        hashes = (hashes + kind) * MULTIPLIER
-        return (hashes ^ (hashes >> 32)).remainder(len(self.weight))
+
+def mix(hashes: Tensor, kind: int) -> Tensor:
+    """The hash of each run of some kind, whose last bits depend on all of it."""
+    hashes = (hashes + kind) * MULTIPLIER
+    return hashes ^ (hashes >> 32)
+
+
+def shares_of_repeats(hashes: Tensor, exists: Tensor) -> Tensor:
+    """(1 + ln c) / c for each run that its text has c times, of those that exist: (b, m), (b, m) -> (b, m)."""
+    ordered, order = hashes.sort(1)
+    is_next = F.pad(ordered[:, 1:] != ordered[:, :-1], (1, 0))
+    number = is_next.cumsum(1)  # of the different runs
+    present = exists.gather(1, order).float()
+    counts = torch.zeros(hashes.shape, device=hashes.device).scatter_add_(1, number, present)
+    counts = torch.empty_like(counts).scatter_(1, order, counts.gather(1, number)).clamp(min=1)
+    return (1 + counts.log()) / counts
 
 
 def hashes_of_runs(tokens: Tensor, length: int) -> Tensor:

@@ -68,7 +68,8 @@ def test_each_sequence_is_in_the_test_of_one_fold(
     goal = published.PUBLISHED["dna-ecoli"]
     goal.unpack(tmp_path / "data")
     tested = []
-    for settings in goal.runs(tmp_path / "data"):
+    runs = goal.runs(tmp_path / "data")
+    for settings in runs:
         run = RunConfig.read("dna-ecoli", settings)
         sides = [
             {path: Path(str(path)).read_text() for path in source.values()}  # type: ignore[union-attr]
@@ -78,7 +79,10 @@ def test_each_sequence_is_in_the_test_of_one_fold(
         assert not train & test
         assert len(train) + len(test) == 60
         tested += sorted(test)
-    assert len(tested) == len(set(tested)) == 60
+    seeds = {settings["training.seed"] for settings in runs}
+    assert len(runs) == len(seeds) * published.FOLDS
+    assert sorted(tested) == sorted([*set(tested)] * len(seeds))
+    assert len(set(tested)) == 60
 
 
 def test_a_reproduction_that_was_stopped_resumes_and_ends_with_the_same_numbers(
@@ -91,6 +95,7 @@ def test_a_reproduction_that_was_stopped_resumes_and_ends_with_the_same_numbers(
     little = {
         "training.epochs": "none", "training.steps": "6", "training.evaluate_every": "2",
         "training.checkpoint_every": "2", "training.samples": "0", "model.d": "16",
+        "model.token_d": "8",
     }  # fmt: skip
     settings = goal.runs(tmp_path / "data")[0] | little
     whole = reproduce.one_run(goal, settings, tmp_path / "whole")

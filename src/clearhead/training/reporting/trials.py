@@ -1,21 +1,36 @@
 """The section of a report on the recipes that were tried: the table of trials enters, HTML leaves."""
 
-from typing import Any
+from typing import Any, Literal
 
 from clearhead.inspection.markup import Markup, tag
 from clearhead.training.reporting.sections import section
 
-HEADS = ("recipe", "right", "loss", "parts", "seconds")
+Measure = Literal["accuracy", "bits_per_byte"]  # by which candidates are compared
+WORDS: dict[Measure, str] = {"accuracy": "right", "bits_per_byte": "bits per byte"}
+
+
+def describe_score(score: float, error: float | None, measure: Measure) -> str:
+    """A share that is right, in per cent; or bits per byte, which may have the sign of a score."""
+    if measure == "accuracy":
+        return f"{100 * score:.1f}" + ("" if error is None else f" ± {100 * error:.1f}") + " %"
+    return f"{abs(score):.3f}" + ("" if error is None else f" ± {error:.3f}") + " bits per byte"
+
+
+def measure_of(trials: dict[str, Any]) -> Measure:
+    """How candidates were compared; before there were others, by what they had right."""
+    measure: Measure = trials.get("measure", "accuracy")
+    return measure
 
 
 def trials_section(trials: dict[str, Any] | None) -> Markup | None:
     """What was tried on parts of the training data, the best first, and the floor below."""
     if not trials:
         return None
+    measure = measure_of(trials)
     rows = [
         (
             row["name"],
-            f"{100 * row['accuracy']:.1f} ± {100 * row['standard_error']:.1f} %",
+            describe_score(row[measure], row["standard_error"], measure),
             f"{row['loss']:.3f}",
             str(row["folds"]),
             f"{row['seconds']:.0f}" + ("" if row["complete"] else ", cut short"),
@@ -27,7 +42,8 @@ def trials_section(trials: dict[str, Any] | None) -> Markup | None:
          f"{one['seconds']:.0f}")
         for part, one in enumerate(trials["floor"], 1)
     ]  # fmt: skip
-    head = tag("thead", tag("tr", [tag("th", name) for name in HEADS]))
+    heads = ("recipe", WORDS[measure], "loss", "parts", "seconds")
+    head = tag("thead", tag("tr", [tag("th", name) for name in heads]))
     body = [tag("tr", tag("th", row[0]), [tag("td", field) for field in row[1:]]) for row in rows]
     return section(
         "Trials",

@@ -1,6 +1,7 @@
 """Trials: who is tried again, what is judged on what, and what a user is told."""
 
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -11,21 +12,26 @@ import torch
 
 from clearhead.config.families import read_model_config
 from clearhead.config.run import RunConfig
+from clearhead.config.tasks import Task
+from clearhead.config.tokenizer import TokenizerConfig
 from clearhead.data.batching.batches import Position
-from clearhead.examples import Labelled
+from clearhead.errors import ConfigError
+from clearhead.examples import Labelled, Pair
 from clearhead.models.build import build
 from clearhead.models.inputs import Inputs
-from clearhead.training.recipes.data_sample import DataSample, sample_data
+from clearhead.training.loop.losses import inputs_of, loss_of
+from clearhead.training.recipes.data_sample import DataSample, sample_data, texts_of
 from clearhead.training.recipes.suggest import recipe_for
 from clearhead.training.recipes.trials import budget, choosing
 from clearhead.training.recipes.trials.budget import Budget, fit_into
-from clearhead.training.recipes.trials.candidates import RULE, Candidate, candidates_for
+from clearhead.training.recipes.trials.candidates import RULE, Candidate, candidates_for, larger_candidates
 from clearhead.training.recipes.trials.choosing import Trials, choose_recipe, with_less_time
 from clearhead.training.recipes.trials.floor import judge_floor
 from clearhead.training.recipes.trials.folds import Fold, FoldData, prepare_fold, training_examples
 from clearhead.training.recipes.trials.halving import Entry, halve, ranked
-from clearhead.training.recipes.trials.trial import Judgement, try_recipe
+from clearhead.training.recipes.trials.trial import Judgement, judge, try_recipe
 from clearhead.training.reporting.trials import trials_section
+from clearhead.training.run.plan import model_config
 
 GOOD, BAD = ("lovely", "bright", "warm", "clever"), ("dull", "cold", "boring", "weak")
 
@@ -95,7 +101,7 @@ def test_trials_never_read_what_is_held_out(run: RunConfig) -> None:
         run.replace(data=run.data.replace(validation=0.0))
     )  # fmt: skip
     assert len(some) < len(all_of_them) == 90
-    assert {e.text for e in some} < {e.text for e in all_of_them}
+    assert set(some) < set(all_of_them)
 
 
 def test_a_trial_learns_and_is_repeatable(run: RunConfig) -> None:
@@ -108,7 +114,7 @@ def test_a_trial_learns_and_is_repeatable(run: RunConfig) -> None:
     assert second is not None
     assert first.is_complete
     assert first.loss == second.loss
-    assert first.accuracy > 0.7
+    assert first.score > 0.7
 
 
 def test_a_trial_keeps_to_its_time(run: RunConfig) -> None:
@@ -124,8 +130,14 @@ def test_a_trial_keeps_to_its_time(run: RunConfig) -> None:
 def test_a_part_of_a_fold_keeps_labels_and_the_judged_texts(run: RunConfig) -> None:
     """A smaller trial learns from some of the same texts, and is judged on all."""
     whole = prepare_fold(run, Fold.of(examples(), 0))
-    part = whole.part(0.25)
-    (ids, numbers), (all_ids, all_numbers) = part.parts["train"], whole.parts["train"]
+    part = whole.share(0.25)
+    one, every = part.parts["train"], whole.parts["train"]
+    ids, numbers, all_ids, all_numbers = (
+        one.columns["text"],
+        one.numbers,
+        every.columns["text"],
+        every.numbers,
+    )
     rows = {(tuple(all_ids.pieces[0][a:b]), int(label)) for a, b, label in zip(
         all_ids.borders[0][:-1], all_ids.borders[0][1:], all_numbers, strict=True)}  # fmt: skip
     kept = {(tuple(ids.pieces[0][a:b]), int(label)) for a, b, label in zip(
@@ -134,7 +146,7 @@ def test_a_part_of_a_fold_keeps_labels_and_the_judged_texts(run: RunConfig) -> N
     assert kept < rows
     assert {label for _, label in kept} == {0, 1}
     assert part.parts["validation"] is whole.parts["validation"]
-    assert whole.part(1.0) is whole
+    assert whole.share(1.0) is whole
 
 
 def test_with_little_time_trials_are_smaller_then_fewer() -> None:
@@ -172,12 +184,12 @@ def test_a_budget_prepares_equal_tokens_once_and_stops_at_its_time(
 
 def test_the_floor_learns_words_and_letters() -> None:
     """The bag of n-grams labels unseen texts, and DNA by its motif."""
-    assert judge_floor(Fold.of(examples(), 0), is_dna=False).accuracy > 0.9
+    assert judge_floor(Fold.of(examples(), 0), is_dna=False).score > 0.9
     draw = np.random.default_rng(1)
     sequences = ["".join(draw.choice(list("ACGT"), 24)) for _ in range(160)]
     dna = [Labelled(s[:9] + "TATAAT" + s[9:], "yes") for s in sequences[::2]]
     dna += [Labelled(s + "ACGTTC", "no") for s in sequences[1::2] if "TATAAT" not in s]
-    assert judge_floor(Fold.of(dna, 0), is_dna=True).accuracy > 0.9
+    assert judge_floor(Fold.of(dna, 0), is_dna=True).score > 0.9
 
 
 def test_halving_gives_the_time_to_the_better_ones(run: RunConfig) -> None:
@@ -212,8 +224,8 @@ def test_halving_without_time_still_tries_everyone_once(run: RunConfig) -> None:
     assert all(len(entry.judgements) == 1 for entry in entries)
 
 
-def test_each_trial_gets_time_by_what_it_is_expected_to_take(run: RunConfig) -> None:
-    """Three of four seconds that are left go to who needs three of four; a later fold that is cut does not count."""
+def test_a_trial_may_use_what_others_are_not_expected_to_need(run: RunConfig) -> None:
+    """The first of two has all but the second's share of the time; a later fold that is cut does not count."""
     fold, seconds = Fold.of(examples(), 0), []
 
     def try_one(candidate: Candidate, fold: Fold, given: float) -> Judgement:
@@ -223,9 +235,108 @@ def test_each_trial_gets_time_by_what_it_is_expected_to_take(run: RunConfig) -> 
 
     given = [Candidate("a", run), Candidate("b", run)]
     entries = halve(given, [fold, fold], time.perf_counter() + 400, [3.0, 1.0], try_one)
-    assert seconds[0] == pytest.approx(300, rel=0.01)
+    assert seconds[:2] == pytest.approx([399, 400], abs=1)
     assert len(seconds) == 3
     assert [len(entry.judgements) for entry in entries] == [1, 1]
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> str:
+    """A text of several chunks, with rules that even a small model learns."""
+    place = tmp_path / "book.txt"
+    words = [f"the {GOOD[k % 4]} {k % 9} and the {BAD[k % 3]} {k % 5};" for k in range(1500)]
+    place.write_text(" ".join(words), encoding="utf-8")
+    return str(place)
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> str:
+    """Pairs of which the target follows from the source."""
+    place = tmp_path / "pairs.tsv"
+    lines = [f"the film {k} is {GOOD[k % 4]}\tder Film {k} ist {GOOD[k % 4].upper()}" for k in range(400)]
+    place.write_text("\n".join(lines), encoding="utf-8")
+    return str(place)
+
+
+def unlabelled_recipe(task: Task, file: str) -> RunConfig:
+    """The recipe of the rules for a text or for pairs."""
+    stated = {"training.threads": "1", "data.chunk_characters": "400", "data.validation": "0"}
+    return recipe_for(task, [file], 1.0, stated)[0]
+
+
+@pytest.mark.parametrize(
+    ("task", "kind"), [("language-model", "byte"), ("language-model", "bpe"), ("translate", "bpe")]
+)
+def test_scores_are_bits_per_byte_in_any_tokens(task: Task, kind: str, book: str, pairs: str) -> None:
+    """The mean of the scores is −bits per byte of what is predicted, as from the losses of the batches."""
+    run = unlabelled_recipe(task, book if task == "language-model" else pairs)
+    tokens = {"kind": "byte"} if kind == "byte" else {"kind": "bpe", "vocabulary": 300}
+    run = run.replace(tokenizer=TokenizerConfig.model_validate(tokens))
+    fold = Fold.of(training_examples(run), 0)
+    assert fold.is_usable
+    data = prepare_fold(run, fold)
+    model = build(model_config(run, data), 1)
+    scores, bits = judge(model, data, 512)
+    assert len(scores) == len(fold.judged)
+    batches = data.batches("validation", 512, shuffle=False)
+    with torch.no_grad():
+        nats = sum(float(loss_of(model(inputs_of(batch)), batch).total)
+                   for step in range(batches.count()) for batch in [batches.at(Position(0, step))])  # fmt: skip
+    size = sum(len((e.target if isinstance(e, Pair) else texts_of(e)[0]).encode()) for e in fold.judged)
+    assert bits == pytest.approx(nats / math.log(2) / size, rel=1e-4)
+    assert scores.mean() == pytest.approx(-bits)
+
+
+@pytest.mark.parametrize("task", ["language-model", "translate"])
+def test_trials_of_texts_and_pairs_take_the_same_time_each(
+    task: Task, book: str, pairs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All candidates are what more time favours, have the same time, and are compared by bits per byte."""
+    monkeypatch.setattr(budget, "expected_seconds", lambda run, data, deadline: 1e5)  # so that steps are few
+    stated = {"training.threads": "1", "data.chunk_characters": "400"}
+    file = book if task == "language-model" else pairs
+    config, reasons, found = choose_recipe(task, [file], 100.0, stated, 1)
+    assert found is not None
+    assert found.measure == "bits_per_byte"
+    assert {"a larger model", "smaller steps"} <= {entry.candidate.name for entry in found.entries}
+    assert "bits per byte" in reasons[-1]
+    assert found.winner is not None
+    assert config.model == found.winner.candidate.run.model
+    assert config.training.minutes is not None
+    assert config.training.minutes < 100
+    steps = [judged.steps for entry in found.entries for judged in entry.judgements]
+    assert all(0 < count < 20 for count in steps)
+    row = found.to_json()["candidates"][0]
+    assert row["bits_per_byte"] == pytest.approx(row["loss"])
+    assert "bits per byte" in str(trials_section(found.to_json()))
+
+
+@pytest.mark.parametrize(
+    ("task", "why"),
+    [("language-model", "minutes are too few"), ("masked-language-model", "depends on the tokens")],
+)
+def test_short_runs_and_masked_ones_have_no_trials(task: Task, why: str, book: str) -> None:
+    """What costs more than it finds is not tried unless it is asked for; what cannot be compared never is."""
+    _, reasons, found = choose_recipe(task, [book], 5.0, {})
+    assert found is None
+    assert why in reasons[-1]
+
+
+def test_what_is_stated_is_not_varied(book: str) -> None:
+    """A stated size leaves the size alone."""
+    run = unlabelled_recipe("language-model", book)
+    found = larger_candidates(run, lambda more: run, {"model.d": "64"})
+    assert [candidate.name for candidate in found] == [RULE, "smaller steps"]
+
+
+def test_what_does_not_go_with_the_stated_is_skipped(book: str) -> None:
+    """A variation that the stated settings refuse is no candidate."""
+
+    def refuse(more: dict[str, str]) -> RunConfig:
+        raise ConfigError("5 heads do not divide it")
+
+    run = unlabelled_recipe("language-model", book)
+    assert [candidate.name for candidate in larger_candidates(run, refuse, {})] == [RULE]
 
 
 def tried(run: RunConfig, name: str, right: float, is_complete: bool = True) -> Entry:
@@ -243,7 +354,8 @@ def tried(run: RunConfig, name: str, right: float, is_complete: bool = True) -> 
         ([("b", 0.705, True), (RULE, 0.7, True)], "b", "+0.5 ± 2.3 against the rule"),
         ([("b", 0.7, True), (RULE, 0.7, True)], RULE, "the rule is taken with 70.0 %"),
         ([(RULE, 0.7, True), ("b", 0.6, True)], RULE, "+10.0 ± 2.1 against b"),
-        ([("b", 0.9, False), (RULE, 0.7, False)], RULE, "no time to complete"),
+        ([("b", 0.75, False), (RULE, 0.7, False)], RULE, "no time to complete"),
+        ([("b", 0.9, False), (RULE, 0.7, False)], "b", "b won with 90.0 %"),
         ([], None, "no time to complete"),
     ],
 )
@@ -279,11 +391,13 @@ def test_long_texts_are_read_further_by_filters(tmp_path: Path) -> None:
     sample = sample_data(long.data, "labelled")
     found = {candidate.name: candidate.run for candidate in candidates_for(long, sample, {})}
     assert found[RULE].model.context == 512
-    assert found["mean over words"].model.context == 4096
-    assert found["mean over words"].training.batch_tokens == 8 * 4096
+    assert found["filters over words"].model.context == 4096
+    assert found["filters over words"].training.batch_tokens == 8 * 4096
     assert found["runs of letters and words"].model.context == 4096
-    assert found["runs of letters and words"].training.batch_tokens == 8192
-    assert len(training_examples(long, longest=100)[0].text) == 100
+    assert found["runs of letters and words"].training.batch_tokens > 8192
+    (first,) = training_examples(long, longest=100)[:1]
+    assert isinstance(first, Labelled)
+    assert len(first.text) == 100
     few = training_examples(long, most_characters=50_000, longest=10_000)
     assert 0 < len(few) <= 5
 
@@ -291,7 +405,7 @@ def test_long_texts_are_read_further_by_filters(tmp_path: Path) -> None:
 def test_candidates_keep_what_is_stated(run: RunConfig) -> None:
     """A stated setting is in every candidate; one of another family leaves those that have it."""
     sample = DataSample(list(examples()), 1.0)
-    assert len(candidates_for(run, sample, {})) == 4
+    assert len(candidates_for(run, sample, {})) == 3
     stated = candidates_for(run, sample, {"model.dropout": "0.25"})
     assert {candidate.run.model.dropout for candidate in stated[1:]} == {0.25}
     heads = candidates_for(run, sample, {"model.h": "4"})
@@ -328,8 +442,8 @@ def test_the_winner_is_the_recipe_with_the_rest_of_the_time(
 ) -> None:
     """Trials choose among all candidates, tell what they did, and their time is part of the minutes."""
     minutes = 0.4
-    monkeypatch.setattr(choosing, "FEWEST_MINUTES", minutes)
-    monkeypatch.setattr(choosing, "SHARE", 0.3)
+    monkeypatch.setitem(choosing.FEWEST_MINUTES, "labelled", minutes)
+    monkeypatch.setitem(choosing.SHARES, "labelled", 0.3)
     told: list[str] = []
     config, reasons, found = choose_recipe(
         "classify", [table], minutes, {"training.threads": "1"}, 1, lambda what, left: told.append(what)

@@ -1,6 +1,7 @@
 """Trials: a recipe that the rules chose enters; the best of a few recipes on held-out training data leaves.
 
 candidates.py   the recipes to try
+unlabelled.py   word vectors from texts without labels, for candidates that start from them
 folds.py        a part of the training data to learn from, another to judge by
 trial.py        one candidate trained on one fold, and judged on its other part
 floor.py        a bag of n-grams, which every model should beat

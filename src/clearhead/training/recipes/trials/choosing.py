@@ -9,22 +9,35 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from clearhead.config.data import DataConfig
 from clearhead.config.run import RunConfig
-from clearhead.config.tasks import TASKS, Task
+from clearhead.config.tasks import Task
+from clearhead.errors import ConfigError
+from clearhead.examples import Conversation, Kind
 from clearhead.training.distributed.ranks import ranks
-from clearhead.training.recipes.data_sample import DataSample, sample_data
+from clearhead.training.recipes.data_sample import DataSample, sample_data, texts_of
 from clearhead.training.recipes.sizing import MOST_CONTEXT
 from clearhead.training.recipes.suggest import MINUTES, recipe_for
 from clearhead.training.recipes.trials.budget import Budget
-from clearhead.training.recipes.trials.candidates import RULE, Candidate, candidates_for
+from clearhead.training.recipes.trials.candidates import (
+    RULE,
+    Candidate,
+    candidates_for,
+    larger_candidates,
+    with_vectors,
+)
 from clearhead.training.recipes.trials.floor import judge_floor
 from clearhead.training.recipes.trials.folds import MOST_CHARACTERS, Fold, training_examples
-from clearhead.training.recipes.trials.halving import Entry, halve
+from clearhead.training.recipes.trials.halving import Entry, halve, is_clear
 from clearhead.training.recipes.trials.trial import Judgement, try_recipe
+from clearhead.training.recipes.trials.unlabelled import has_words, texts_without_labels, vectors_for
+from clearhead.training.reporting.trials import Measure, describe_score
 
 FOLDS = 3  # at most, unless the user asks for more
-SHARE = 0.4  # of the minutes that trials may take; more if the run does not need the rest
+# Of the minutes that trials may take; of labelled texts more if the run does not need the rest.
+SHARES: dict[Kind, float] = {"labelled": 0.4, "text": 0.2, "pair": 0.2}
 FLOOR = 0.2  # of that time, at most, for the floor
 PLANNING, EVALUATING = 4.0, 0.15  # seconds before the first step of a run; the share of evaluations after it
 LEAST = 0.25  # of the minutes, for the steps of the run, whatever the trials took
@@ -34,7 +47,8 @@ LETTERS_A_TOKEN, LETTERS_A_TEXT = (
     2000,
 )  # of a text: for each token of a context, at most; in all, at least
 FEWEST_EXAMPLES = 60  # of which a fifth can tell candidates apart
-FEWEST_MINUTES = 0.75  # with less, every trial would end before it has learned anything
+# With less, trials of labels end before they have learned anything, and others cost more than they find.
+FEWEST_MINUTES: dict[Kind, float] = {"labelled": 0.75, "text": 20.0, "pair": 20.0}
 LENGTHS = ("training.steps", "training.epochs")
 
 Progress = Callable[[str, str], None]  # what is tried, and how much is left
@@ -50,6 +64,7 @@ class Trials:
     share: float = 1.0  # of the texts of a fold that candidates learned from
     untried: tuple[str, ...] = ()  # for which there was no time
     preparing: float = 0.0  # seconds for the texts of a fold
+    measure: Measure = "accuracy"
 
     @property
     def rule(self) -> Entry | None:
@@ -58,10 +73,15 @@ class Trials:
 
     @property
     def winner(self) -> Entry | None:
-        """The best of the trials that were complete; the rule if none was, or if it is as good on the same texts."""
+        """The best of the trials that were complete; the rule if it is as good on the same examples.
+
+        If none was complete, all were cut after about the same share, and who is clearly ahead of the rule wins.
+        """
         first, rule = self.entries[0] if self.entries else None, self.rule
-        if first is None or not first.is_complete:
-            return rule
+        if first is None:
+            return None
+        if not first.is_complete:
+            return rule if rule is None or not is_clear(first, rule) else first
         if rule is None or not rule.is_complete:
             return first
         return first if first.lead_over(rule)[0] > 0 else rule
@@ -70,19 +90,28 @@ class Trials:
     def reason(self) -> str:
         """Why the winner won, and whether it is above the floor."""
         first, rule = self.winner, self.rule
-        if first is None or not first.is_complete:
+        if first is None or (first is rule and not first.is_complete):
             return f"{RULE} is taken: there was no time to complete any candidate" + self.remarks
-        share = f"{100 * first.accuracy:.1f} % of held-out training texts right"
-        others = [entry for entry in self.entries if entry.is_complete and entry is not first]
+        share = describe_score(first.score, None, self.measure)
+        if self.measure == "accuracy":
+            share += " of held-out training texts right"
+        others = [
+            entry for entry in self.entries if entry.is_complete == first.is_complete and entry is not first
+        ]
         text = f"{RULE} is taken" if first is rule else f"{first.candidate.name} won"
         text += f" with {share}"
         if others:
             other = others[0] if first is rule or rule not in others else rule
             lead, error = first.lead_over(other)
-            text += f", {100 * lead:+.1f} ± {100 * error:.1f} against {other.candidate.name}"
+            # Of bits fewer are better, and a lead is a difference of scores.
+            unit, digits = (100, 1) if self.measure == "accuracy" else (-1, 3)
+            text += (
+                f", {unit * lead:+.{digits}f} ± {abs(unit) * error:.{digits}f} against {other.candidate.name}"
+            )
+        text += "" if first.is_complete else "; there was no time to complete any candidate"
         floor = self.floor_accuracy
         if floor is not None:
-            side = "above" if first.accuracy >= floor else "BELOW"
+            side = "above" if first.score >= floor else "BELOW"
             text += f"; {side} the floor, a bag of n-grams, with {100 * floor:.1f} %"
             text += "" if all(judgement.is_complete for judgement in self.floor) else ", cut short"
         return text + self.remarks
@@ -101,15 +130,14 @@ class Trials:
     def floor_accuracy(self) -> float | None:
         """The floor on the folds of the winner."""
         judged = self.floor[: len(self.winner.judgements)] if self.winner else []
-        counts = [len(judgement.right) for judgement in judged]
-        return sum(int(judgement.right.sum()) for judgement in judged) / sum(counts) if judged else None
+        return float(np.concatenate([judgement.scores for judgement in judged]).mean()) if judged else None
 
     def to_json(self) -> dict[str, Any]:
         """The table, for `trials.json` and the report."""
         rows = [
             {
                 "name": entry.candidate.name,
-                "accuracy": entry.accuracy,
+                self.measure: entry.score if self.measure == "accuracy" else -entry.score,
                 "standard_error": entry.error,
                 "loss": entry.loss,
                 "folds": len(entry.judgements),
@@ -120,12 +148,12 @@ class Trials:
             for entry in self.entries
         ]
         floor = [
-            {"accuracy": judgement.accuracy, "loss": judgement.loss, "seconds": judgement.seconds}
+            {"accuracy": judgement.score, "loss": judgement.loss, "seconds": judgement.seconds}
             for judgement in self.floor
         ]
         return {
-            "reason": self.reason, "candidates": rows, "untried": list(self.untried), "share": self.share,
-            "floor": floor, "seconds": self.seconds,
+            "reason": self.reason, "measure": self.measure, "candidates": rows, "untried": list(self.untried),
+            "share": self.share, "floor": floor, "seconds": self.seconds,
         }  # fmt: skip
 
 
@@ -141,44 +169,86 @@ def choose_recipe(
     started, stated = time.perf_counter(), overrides or {}
     run, reasons = recipe_for(task, files, minutes, stated)
     given = minutes or run.training.minutes or MINUTES
-    if trials == 0 or TASKS[task].kind != "labelled":
+    if trials == 0:
+        check_unlabelled(run, "--trials 0 tries no recipe")
         return run, reasons, None
-    if (refusal := reason_for_none(run, stated, given)) is not None:
+    sample = sample_data(DataConfig(**run.data.given()), run.kind)
+    if (refusal := reason_for_none(run, sample, stated, given, trials)) is not None:
+        check_unlabelled(run, f"there are no trials: {refusal}")
         return run, [*reasons, f"no trials: {refusal}"], None
-    sample = sample_data(DataConfig(**run.data.given()), "labelled")
-    candidates = candidates_for(run, sample, stated)
+    unlabelled: list[str] = []
+    if run.kind == "labelled":
+        plain = run.replace(data=run.data.replace(unlabelled=None))
+        others = {name: value for name, value in stated.items() if name != "data.unlabelled"}
+        candidates = candidates_for(plain, sample, others)
+        if run.data.unlabelled is not None:
+            unlabelled = texts_without_labels(run)
+            if not has_words(unlabelled) or "training.embeddings_from" in stated:
+                check_unlabelled(run, "its words are too few, or training.embeddings_from gives them vectors")
+            more = with_vectors(run, sample, stated, lambda one, width: vectors_for(one, unlabelled, width))
+            if not more:
+                check_unlabelled(run, "what is stated leaves no candidate whose tokens are words")
+            candidates[1:1] = more
+    else:
+        candidates = larger_candidates(
+            run, lambda more: recipe_for(task, files, minutes, {**stated, **more})[0], stated
+        )
     if len(candidates) < 2:
         return run, [*reasons, "no trials: the settings leave only one candidate"], None
-    seconds = 60 * SHARE * given
+    seconds = 60 * SHARES[run.kind] * given
     most = min(MOST_CHARACTERS, CHARACTERS * seconds)
     longest = LETTERS_A_TOKEN * max(candidate.run.model.context or MOST_CONTEXT for candidate in candidates)
     # The beginnings of all texts say more than a few whole ones.
     longest = min(longest, max(LETTERS_A_TEXT, int(most / sample.count)))
-    examples = training_examples(run, most, longest)
-    folds = [fold for number in range(trials or FOLDS) if (fold := Fold.of(examples, number)).is_usable]
+    examples = training_examples(run, most if run.kind == "labelled" else MOST_CHARACTERS, longest)
+    every = (Fold.of(examples, number, unlabelled) for number in range(trials or FOLDS))
+    folds = [fold for fold in every if fold.is_usable]
     if len(examples) < FEWEST_EXAMPLES or not folds:
         few = f"{len(examples)} examples are too few, or too many of them are equal, to tell recipes apart"
+        check_unlabelled(run, few)
         return run, [*reasons, f"no trials: {few}"], None
-    end = started + 60 * (1 - EVALUATING) * given - PLANNING
+    # Of labelled texts a run ends with its epochs, and leaves time.
+    end = started + 60 * (1 - EVALUATING) * given - PLANNING if run.kind == "labelled" else 0.0
     found = run_trials(candidates, folds, sample, started + seconds, progress, end)
-    chosen = found.winner.candidate.run if found.winner else run
-    whole = sample.characters / max(1, sum(len(example.text) for example in examples))
+    chosen = found.winner.candidate.run if found.winner else candidates[0].run
+    whole = sample.characters / max(1, sum(len(text) for example in examples for text in texts_of(example)))
     left = 60 * given - (time.perf_counter() - started)
-    chosen = with_less_time(chosen, given, left, whole * found.preparing)
+    if run.kind == "labelled":
+        chosen = with_less_time(chosen, given, left, whole * found.preparing)
+    else:  # of these the minutes are those of the steps
+        chosen = chosen.replace(
+            training=chosen.training.replace(minutes=round(max(LEAST * given, left / 60), 3))
+        )
     return chosen, [*kept_reasons(reasons, run, chosen), f"trials: {found.reason}"], found
 
 
-def reason_for_none(run: RunConfig, stated: Mapping[str, str], minutes: float) -> str | None:
+def check_unlabelled(run: RunConfig, reason: str) -> None:
+    """Rejects texts without labels where no candidate can use them."""
+    if run.data.unlabelled is not None:
+        raise ConfigError(f"--data.unlabelled has no effect: {reason}.\nOmit it.")
+
+
+def reason_for_none(
+    run: RunConfig, sample: DataSample, stated: Mapping[str, str], minutes: float, trials: int | None
+) -> str | None:
     """Why nothing is tried, if so."""
-    if run.task_row.objective != "label" or run.data.texts > 1:
-        return "they are for one text with one label each"
+    if run.kind == "labelled" and (run.task_row.objective != "label" or run.data.texts > 1):
+        return "of labelled texts they are for one text with one label each"
+    if run.task_row.objective == "masked":
+        return (
+            "which tokens are guessed depends on the tokens, so the scores of two recipes cannot be compared"
+        )
+    if isinstance(sample.examples[0], Conversation):
+        return "there are none for conversations"
     if ranks() > 1:
         return "several processes train together"
     if run.training.init_from is not None:
         return "the run starts from another model"
     if length := next((name for name in LENGTHS if name in stated), None):
         return f"{length} says how long to train"
-    if minutes < FEWEST_MINUTES:
+    # What costs more than it finds can be asked for.
+    fewest = FEWEST_MINUTES["labelled" if trials else run.kind]
+    if minutes < fewest:
         return f"{minutes:g} minutes are too few for them"
     return None
 
@@ -196,8 +266,11 @@ def run_trials(
     The floor is judged on the first fold, then where there is time.
     """
     started = time.perf_counter()
-    progress("Trying a bag of n-grams, the floor", time_left(deadline))
-    floor = [judge_floor(folds[0], sample.is_dna, started + FLOOR * (deadline - started))]
+    floor: list[Judgement] = []
+    is_labelled = bool(folds[0].labels)
+    if is_labelled:
+        progress("Trying a bag of n-grams, the floor", time_left(deadline))
+        floor.append(judge_floor(folds[0], sample.is_dna, started + FLOOR * (deadline - started)))
     progress("Timing the candidates", time_left(deadline))
     budget = Budget.of(candidates, folds[0], deadline, end)
     deadline = budget.deadline
@@ -211,17 +284,22 @@ def run_trials(
             budget.data(candidate.run, fold),
             last,
             lambda share: progress(what, f"{share:.0%}, {time_left(deadline)}"),
+            budget.steps.get(candidate.name),
         )
 
-    later = floor[0].seconds * (len(folds) - 1)
+    later = sum(judgement.seconds for judgement in floor) * (len(folds) - 1)
     last = deadline - min(later, FLOOR * (deadline - started))
     entries = halve(budget.candidates, folds, last, budget.seconds, try_one) if budget.is_enough else []
-    for fold in folds[1 : max((len(entry.judgements) for entry in entries), default=1)]:
+    for fold in (
+        folds[1 : max((len(entry.judgements) for entry in entries), default=1)] if is_labelled else ()
+    ):
         floor.append(judge_floor(fold, sample.is_dna, deadline))
     names = {entry.candidate.name for entry in entries}
     untried = tuple(candidate.name for candidate in candidates if candidate.name not in names)
     seconds = time.perf_counter() - started
-    return Trials(entries, floor, seconds, budget.share if entries else 1.0, untried, budget.preparing)
+    share = budget.share if entries else 1.0
+    measure: Measure = "accuracy" if is_labelled else "bits_per_byte"
+    return Trials(entries, floor, seconds, share, untried, budget.preparing, measure)
 
 
 def time_left(deadline: float) -> str:

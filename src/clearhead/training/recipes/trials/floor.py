@@ -7,10 +7,8 @@ columns; weights come from L-BFGS with a penalty on their squares. It is shown b
 import math
 import re
 import time
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -25,6 +23,7 @@ from clearhead.training.recipes.trials.trial import Judgement
 MOST_COLUMNS, MOST_WEIGHTS = 1 << 18, 1 << 23  # into which n-grams are hashed; times the classes
 WORD = re.compile(r"\w+|[^\w\s]")
 LETTERS, LETTERS_OF_DNA = range(2, 6), range(1, 7)
+MULTIPLIER = np.uint64(6364136223846793005)  # of Knuth's generator; products overflow
 LONGEST_TEXT = 4000  # characters that are read
 MOST_NUMBERS = 4_000_000  # of all texts together
 PENALTY = 0.05  # of a weight's square, for the sum of the losses: scikit-learn's C = 10
@@ -35,9 +34,9 @@ def judge_floor(fold: Fold, is_dna: bool, deadline: float = math.inf) -> Judgeme
     """Trains and judges the floor on a fold; past the deadline of `time.perf_counter` it takes no further rounds."""
     started = time.perf_counter()
     width = min(MOST_COLUMNS, MOST_WEIGHTS // len(fold.labels))
-    learned, judged = (
-        [grams_of(example.text, is_dna, width) for example in part] for part in (fold.learned, fold.judged)
-    )
+    texts = [example.text[:LONGEST_TEXT].lower() for example in (*fold.learned, *fold.judged)]
+    rows = grams_of(texts, is_dna, width)
+    learned, judged = rows[: len(fold.learned)], rows[len(fold.learned) :]
     room = max(1, MOST_NUMBERS // max(1, sum(map(len, learned)) // len(learned)))
     kept = range(0, len(learned), -(-len(learned) // room))
     counts = np.bincount(np.concatenate([learned[i] for i in kept]), minlength=width)
@@ -56,18 +55,44 @@ def judge_floor(fold: Fold, is_dna: bool, deadline: float = math.inf) -> Judgeme
     return Judgement((Z.argmax(1) == wanted).numpy(), loss, rounds, seconds, is_complete)
 
 
-def grams_of(text: str, is_dna: bool, width: int) -> NDArray[np.int64]:
-    """The hashed n-grams of a text, each once; how often one occurs says little in short texts."""
-    text = text[:LONGEST_TEXT].lower()
-    if is_dna:
-        found = {text[i : i + n] for n in LETTERS_OF_DNA for i in range(len(text) - n + 1)}
-    else:
-        words = WORD.findall(text)
-        found = {f" {word} " for word in words}
-        found |= {f"{first}  {second}" for first, second in pairwise(words)}
-        for word in {f" {word} " for word in words}:
-            found |= {word[i : i + n] for n in LETTERS for i in range(len(word) - n + 1)}
-    return np.array(sorted({zlib.crc32(gram.encode()) % width for gram in found}), np.int64)
+def grams_of(texts: Sequence[str], is_dna: bool, width: int) -> list[NDArray[np.int64]]:
+    """The hashed n-grams of each text, each once; how often one occurs says little in short texts.
+
+    All texts are hashed side by side, as one row of letters in which no run crosses from a word to the next.
+    """
+    words = [[text] if is_dna else WORD.findall(text) for text in texts]
+    parts = [part if is_dna else [f" {word} " for word in part] for part in words]
+    letters = np.frombuffer("".join(map("".join, parts)).encode("utf-32-le"), np.uint32).astype(np.uint64)
+    sizes = np.array([len(part) for row in parts for part in row], np.int64)
+    places = np.repeat(np.cumsum(sizes), sizes) - np.arange(len(letters))  # letters to the end of the word
+    owners = np.repeat(
+        np.arange(len(texts)), [sum(map(len, part)) for part in parts]
+    )  # the text of each letter
+    found, hashes = [], np.zeros(len(letters), np.uint64)
+    for n in range(1, 1 + max(LETTERS_OF_DNA if is_dna else LETTERS)):
+        hashes = hashes * MULTIPLIER + np.append(
+            letters[n - 1 :], np.zeros(min(n - 1, len(letters)), np.uint64)
+        )
+        if n in (LETTERS_OF_DNA if is_dna else LETTERS):
+            fits = places >= n
+            found.append((owners[fits], columns_of(hashes[fits] + np.uint64(n), width)))
+    if not is_dna:
+        numbers: dict[str, int] = {}
+        ids = np.array([numbers.setdefault(word, len(numbers)) for part in words for word in part], np.uint64)
+        text = np.repeat(np.arange(len(texts)), list(map(len, words)))
+        found.append((text, columns_of(ids * MULTIPLIER, width)))
+        together = text[1:] == text[:-1]
+        pairs = (ids[:-1] + np.uint64(1)) * MULTIPLIER * MULTIPLIER + ids[1:]
+        found.append((text[1:][together], columns_of(pairs[together], width)))
+    keys = np.unique(np.concatenate([text * width + columns for text, columns in found]))
+    borders = np.searchsorted(keys, np.arange(1, len(texts)) * width)
+    return np.split(keys % width, borders)
+
+
+def columns_of(hashes: NDArray[np.uint64], width: int) -> NDArray[np.int64]:
+    """The column of each hash, by its upper bits, which depend on all of it."""
+    mixed = hashes * MULTIPLIER
+    return ((mixed ^ (mixed >> np.uint64(32))) % np.uint64(width)).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -84,11 +109,13 @@ class SparseRows:
         cls, rows: Sequence[NDArray[np.int64]], seen: NDArray[np.int64], rarity: NDArray[np.float64]
     ) -> "SparseRows":
         """TF-IDF rows of length 1, with a column for each n-gram that was seen in training."""
-        rows = [np.searchsorted(seen, row[np.isin(row, seen, kind="table")]) for row in rows]
-        counts = np.array([len(row) for row in rows])
-        columns = np.concatenate([np.empty(0, np.int64), *rows])
+        place = np.full(MOST_COLUMNS, -1)
+        place[seen] = np.arange(len(seen))
+        columns = place[np.concatenate([np.empty(0, np.int64), *rows])]
+        texts = np.repeat(np.arange(len(rows)), list(map(len, rows)))[columns >= 0]
+        columns = columns[columns >= 0]
+        counts = np.bincount(texts, minlength=len(rows))
         weights = rarity[columns]
-        texts = np.repeat(np.arange(len(rows)), counts)
         lengths = np.sqrt(np.bincount(texts, weights**2, minlength=len(rows)))
         weights /= np.maximum(lengths, 1e-9)[texts]
         starts = np.cumsum(counts) - counts

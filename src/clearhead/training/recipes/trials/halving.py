@@ -1,13 +1,14 @@
 """Successive halving: candidates and folds enter; each fold is tried by fewer of them, until one is left.
 
-The better half goes on to the next fold, and of that nobody who is clearly behind on the same texts. What was judged on
-several folds counts together. Trials end when the leader is clearly ahead, or the time or the folds are over.
+The better half goes on to the next fold, and of that nobody who is clearly behind on the same examples. What was
+judged on several folds counts together. Trials end when the leader is clearly ahead, or the time or the folds are over.
 """
 
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,20 +33,19 @@ class Entry:
     judgements: list[Judgement] = field(default_factory=list)
 
     @property
-    def right(self) -> NDArray[np.bool_]:
-        """Which texts it labelled rightly, over all its folds."""
-        return np.concatenate([judgement.right for judgement in self.judgements])
+    def scores(self) -> NDArray[Any]:
+        """How good it was on each example, over all its folds."""
+        return np.concatenate([judgement.scores for judgement in self.judgements])
 
     @property
-    def accuracy(self) -> float:
-        """The share of judged texts that it labelled rightly."""
-        return float(self.right.mean())
+    def score(self) -> float:
+        """Their mean: the share of texts that it labelled rightly, or −bits per byte."""
+        return float(self.scores.mean())
 
     @property
     def error(self) -> float:
-        """The standard error of that share."""
-        share, count = self.accuracy, len(self.right)
-        return math.sqrt(share * (1 - share) / count)
+        """The standard error of the mean."""
+        return float(self.scores.std() / math.sqrt(len(self.scores)))
 
     @property
     def loss(self) -> float:
@@ -61,7 +61,7 @@ class Entry:
         """By how much it is better on the folds that both have tried, and the standard error of that."""
         count = min(len(self.judgements), len(other.judgements))
         mine, theirs = (
-            np.concatenate([judgement.right for judgement in entry.judgements[:count]]).astype(float)
+            np.concatenate([judgement.scores for judgement in entry.judgements[:count]]).astype(float)
             for entry in (self, other)
         )
         difference = mine - theirs
@@ -77,16 +77,17 @@ def halve(
 ) -> list[Entry]:
     """All candidates that were judged, the best first; `deadline` is that of `time.perf_counter`.
 
-    On the first fold everyone has a share of the time as large as that of the seconds it is expected to take. A later
-    fold is tried only if there is time for all who are left, and what is cut short there does not count.
+    On the first fold everyone has what the others are not expected to need: if steps take longer than expected, the
+    last are cut short, and not all. A later fold is tried only if there is time for all who are left, and what is cut
+    short there does not count.
     """
     entries = [Entry(candidate) for candidate in candidates]
     ahead = sum(expected)
     for entry, seconds in zip(entries, expected, strict=True):
-        left = deadline - time.perf_counter()
-        judgement = try_one(entry.candidate, folds[0], left * seconds / max(ahead, 1e-9))
-        entry.judgements += [judgement] if judgement else []
         ahead -= seconds
+        left = deadline - time.perf_counter() - max(0.0, ahead)
+        judgement = try_one(entry.candidate, folds[0], max(seconds, left))
+        entry.judgements += [judgement] if judgement else []
     alive = survivors(entries)
     for fold in folds[1:]:
         seconds = sum(entry.judgements[-1].seconds for entry in alive)
@@ -115,11 +116,11 @@ def is_clear(first: Entry, other: Entry) -> bool:
 
 
 def ranked(entries: Sequence[Entry]) -> list[Entry]:
-    """The best first: who was not cut short, was tried on more folds, is right more often, has the smaller loss."""
+    """The best first: who was not cut short, was tried on more folds, has the higher score, has the smaller loss."""
     tried = [entry for entry in entries if entry.judgements]
     return sorted(
         tried,
         key=lambda entry: (
-            not entry.is_complete, -len(entry.judgements), -round(entry.accuracy, 4), entry.loss
+            not entry.is_complete, -len(entry.judgements), -round(entry.score, 4), entry.loss
         ),
     )  # fmt: skip
