@@ -92,7 +92,19 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a width of nothing": ({"family": "convolutional", "widths": (0,)}, "model.widths.0 = 0 is invalid"),
     "more widths than filters": (
         {"family": "convolutional", "d": 2, "widths": (1, 2, 3)},
-        "model.widths names 3 widths, but there are only d = 2 filters.",
+        "model.widths names 3 widths, but there are only 2 filters.",
+    ),
+    "a period and no room for filters": (
+        {"family": "convolutional", "shape": "encoder", "d": 8, "token_d": 16, "period": 3},
+        "model.period = 3 sums half of each token vector of width 16, and filters make the rest of d = 8.",
+    ),
+    "more widths than filters beside sums": (
+        {"family": "convolutional", "shape": "encoder", "d": 8, "token_d": 12, "period": 3},
+        "model.widths names 3 widths, but there are only 2 filters.",
+    ),
+    "a period of a decoder": (
+        {"family": "convolutional", "period": 3},
+        "model.period = 3 is for a convolutional encoder",
     ),
     "a reach beyond everything": (
         {"family": "convolutional", "dilation": 1024, "decoder_blocks": 1024},

@@ -80,8 +80,10 @@ def test_a_case_is_refused_only_for_a_known_reason() -> None:
         "labels": "does not work with shape = 'encoder-decoder'",
         "kept": "which this model does not have",
         "filters positions": ("is for a convolutional encoder", "has no shape = 'encoder-decoder'"),
+        "filters period": ("is for a convolutional encoder", "has no shape = 'encoder-decoder'"),
         "runs alone": ("is for a convolutional encoder", "has no shape = 'encoder-decoder'"),
         "filters runs": ("is for a convolutional encoder", "has no shape = 'encoder-decoder'"),
+        "filters logs": ("is for a convolutional encoder", "has no shape = 'encoder-decoder'"),
         "filters": ("has no shape = 'encoder-decoder'", "a token that sees no other"),
         "recurrence pool first": (
             "a token that sees no other",

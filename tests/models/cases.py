@@ -168,7 +168,10 @@ OTHERS: dict[str, dict[str, Any]] = {
     },
     "filters vectors": {"family": "convolutional", "head": "none"},
     "filters positions": {"family": "convolutional", "positions": "learned", "token_d": 6},
+    "filters period": {"family": "convolutional", "period": 3, "token_d": 7, "widths": (1, 2)},
+    "filters period runs": {"family": "convolutional", "period": 2, "ngrams": (2,), "ngram_rows": 31},
     "filters runs": {"family": "convolutional", "ngrams": (2, 4), "ngram_rows": 31},
+    "filters logs": {"family": "convolutional", "ngrams": (1, 3), "ngram_rows": 31, "ngram_repeats": "log"},
     "runs alone": {
         "family": "convolutional",
         "encoder_blocks": 0,

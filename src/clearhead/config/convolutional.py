@@ -15,6 +15,7 @@ from clearhead.config.settings import listed
 from clearhead.errors import ConfigError
 
 FilterPositions = Literal["none", "learned"]
+Repeats = Literal["all", "log"]
 Width = Annotated[int, Field(gt=0, le=1024)]
 
 
@@ -49,6 +50,13 @@ class ConvolutionalConfig(AnyModelConfig):
         "none",
         description="how an encoder knows where a token is: not at all, or by a learned vector per position",
     )
+    period: int | None = Field(
+        None,
+        gt=0,
+        le=1024,
+        description="half of each token vector, and all of a run's, is not under the first filters but summed over the "
+        "tokens that are this many apart, in an encoder: 3 for codons. No half is if omitted",
+    )
     ngrams: Annotated[tuple[Width, ...], BeforeValidator(listed)] = Field(
         (),
         max_length=64,
@@ -63,6 +71,10 @@ class ConvolutionalConfig(AnyModelConfig):
     word_breaks: tuple[int, ...] = Field(
         (), description="the tokens between words; the tokenizer decides them"
     )
+    ngram_repeats: Repeats = Field(
+        "all",
+        description="how often a run counts that a text has c times: c times, or 1 + ln c times (sublinear TF-IDF)",
+    )
     ngram_rows: int = Field(
         1 << 16, gt=0, le=MOST_TOKENS, description="rows of the table into which runs of tokens are hashed"
     )
@@ -72,6 +84,11 @@ class ConvolutionalConfig(AnyModelConfig):
     def width_tokens(self) -> int:
         """Width of the token vectors."""
         return self.token_d or self.d
+
+    @property
+    def width_summed(self) -> int:
+        """How many numbers of each token vector are summed over the tokens in phase, instead of under the filters."""
+        return self.width_tokens // 2 if self.period is not None else 0
 
     @property
     def has_position_table(self) -> bool:
@@ -107,12 +124,18 @@ class ConvolutionalConfig(AnyModelConfig):
         return f"filters over {widths} tokens, {self.reach:,} in reach"
 
     def _checks(self) -> list[Callable[[], None]]:
-        return [self._check_filters, self._check_tokens, *super()._checks()]
+        return [self._check_tokens, self._check_filters, *super()._checks()]
 
     def _check_tokens(self) -> None:
         names = [
             key
-            for key, unused in (("token_d", None), ("positions", "none"), ("ngrams", ()), ("ngram_words", 0))
+            for key, unused in (
+                ("token_d", None),
+                ("positions", "none"),
+                ("period", None),
+                ("ngrams", ()),
+                ("ngram_words", 0),
+            )
             if getattr(self, key) != unused
         ]
         if names and self.shape == "decoder":
@@ -123,6 +146,14 @@ class ConvolutionalConfig(AnyModelConfig):
         if self.positions == "learned" and self.context is None:
             raise ConfigError(
                 "model.positions = 'learned' needs one vector per position.\nSet model.context."
+            )
+        if self.period is not None and (
+            self.width_tokens < 2 or self.width_summed >= self.d or not self.dilations
+        ):
+            raise ConfigError(
+                f"model.period = {self.period} sums half of each token vector of width {self.width_tokens}, and "
+                f"filters make the rest of d = {self.d}.\nUse a model.token_d of at least 2 and less than 2 d, and "
+                "encoder_blocks = 1, or omit the period."
             )
         if self.width_tokens != self.d and not self.dilations:
             raise ConfigError(
@@ -136,9 +167,10 @@ class ConvolutionalConfig(AnyModelConfig):
                 "model.family = 'convolutional' has no shape = 'encoder-decoder': a filter sees neighbours, and the "
                 "translation of a word is not among them.\nUse family = 'recurrent' or 'transformer' for a translator."
             )
-        if len(self.filter_widths) > self.d:
+        filters = self.d - self.width_summed
+        if len(self.filter_widths) > filters:
             raise ConfigError(
-                f"model.widths names {len(self.filter_widths)} widths, but there are only d = {self.d} filters.\n"
+                f"model.widths names {len(self.filter_widths)} widths, but there are only {filters} filters.\n"
                 "Use a larger d, or fewer widths."
             )
         if self.reach > MOST_POSITIONS:

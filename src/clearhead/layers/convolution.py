@@ -43,6 +43,19 @@ class Convolution(nn.Module):
         return torch.cat(parts, 1).transpose(1, 2)
 
 
+def in_phase(X: Tensor, period: int, counts: Tensor | None = None) -> Tensor:
+    """y_i = Σ_j x_j / √n over all real tokens j that are some periods from i, before and after: (b, n, d) -> (b, n, d).
+
+    A filter of equal weights that reaches over the whole text. √n, as for a pool of kind root.
+    """
+    b, n, d = X.shape
+    real = real_tokens(counts, n)
+    X = X / n**0.5 if real is None else X * (real / real.sum(1, keepdim=True).sqrt())[..., None]
+    periods = -(-n // period)
+    sums = F.pad(X, (0, 0, 0, periods * period - n)).view(b, periods, period, d).sum(1)  # (b, period, d)
+    return sums.repeat(1, periods, 1)[:, :n]
+
+
 def latest(past: Tensor, X: Tensor, counts: Tensor) -> Tensor:
     """The last vectors of each row once its first `counts` of X (b, n, d) follow past (b, reach, d): (b, reach, d)."""
     places = torch.arange(past.shape[1], device=X.device) + counts.to(X.device)[:, None]  # (b, reach)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from clearhead.config.convolutional import ConvolutionalConfig
 from clearhead.config.model import ModelConfig
-from clearhead.layers.convolution import Convolution, latest
+from clearhead.layers.convolution import Convolution, in_phase, latest
 from clearhead.layers.ngrams import Ngrams
 from clearhead.layers.positions import Learned
 from clearhead.layers.sites import site
@@ -32,17 +32,24 @@ class GatedBlock(nn.Module):
 
 
 class FilterBlock(nn.Module):
-    """relu(f ∗ x): filters of several widths side by side, each centred on its token (Kim, 2014)."""
+    """relu(f ∗ x): filters of several widths side by side, each centred on its token (Kim, 2014).
+
+    The last `summed` numbers of x are not under the filters: they are summed over all tokens in phase.
+    """
 
     sites = ("filters",)
 
-    def __init__(self, d_in: int, d: int, widths: tuple[int, ...]) -> None:
+    def __init__(self, d_in: int, d: int, widths: tuple[int, ...], summed: int = 0, period: int = 1) -> None:
         super().__init__()
-        self.filters = Convolution(d_in, d, widths)
+        self.sizes, self.period = (d_in - summed, summed), period
+        self.filters = Convolution(d_in - summed, d - summed, widths)
 
     def forward(self, X: Tensor, counts: Tensor | None = None) -> Tensor:
         """(b, n, d_in) -> (b, n, d)."""
-        return site(self, "filters", F.relu(self.filters(X, counts)))
+        X, summed = X.split(self.sizes, -1)
+        Y = F.relu(self.filters(X, counts))
+        Y = torch.cat([Y, in_phase(summed, self.period, counts)], -1) if summed.shape[-1] else Y
+        return site(self, "filters", Y)
 
 
 class CausalStack(Stack):
@@ -89,12 +96,23 @@ class FilterStack(Stack):
         )
         c, has_runs = config, bool(config.ngrams or config.ngram_words)
         self.ngrams = (
-            Ngrams(c.ngrams, c.ngram_rows, d_in, c.token_dropout, c.ngram_words, c.word_breaks)
+            Ngrams(
+                c.ngrams,
+                c.ngram_rows,
+                c.width_summed or d_in,
+                c.token_dropout,
+                c.ngram_words,
+                c.word_breaks,
+                c.ngram_repeats,
+            )
             if has_runs
             else None
         )
         widths = [d_in, *(config.d for _ in config.dilations)]
-        self.blocks = nn.ModuleList(FilterBlock(d, config.d, config.filter_widths) for d in widths[:-1])
+        first = (c.width_summed, c.period or 1)
+        self.blocks = nn.ModuleList(
+            FilterBlock(d, c.d, c.filter_widths, *(() if i else first)) for i, d in enumerate(widths[:-1])
+        )
         self.norm = nn.Identity()
         self.sites = (
             "embeddings.tokens",
@@ -107,7 +125,10 @@ class FilterStack(Stack):
         """x_i = E t_i + P p_i, and the vectors of the runs that end there; vectors given for ids have no runs."""
         X = self.look_up(tokens)
         if self.ngrams is not None and not tokens.is_floating_point():
-            X = X + site(self, "embeddings.ngrams", self.ngrams(tokens).to(X.dtype))
+            runs = site(self, "embeddings.ngrams", self.ngrams(tokens).to(X.dtype))
+            X = X + F.pad(
+                runs, (X.shape[-1] - runs.shape[-1], 0)
+            )  # those of a period are not under the filters
         if self.positions is not None:
             at = torch.arange(X.shape[1], device=X.device)[None]
             X = X + site(self, "embeddings.positions", self.positions.embed(at).to(X.dtype))
