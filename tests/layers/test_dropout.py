@@ -11,11 +11,13 @@ def drawn(seed: int, p: float = 0.3) -> torch.Tensor:
         return Dropout(p)(torch.ones(200, 300))
 
 
-def test_without_a_generator_it_is_that_of_pytorch() -> None:
+def test_without_a_generator_it_draws_from_that_of_pytorch() -> None:
     torch.manual_seed(5)
-    found = Dropout(0.25)(torch.ones(7, 11))
+    found = Dropout(0.25)(torch.ones(70, 110))
     torch.manual_seed(5)
-    assert torch.equal(found, torch.nn.Dropout(0.25)(torch.ones(7, 11)))
+    assert torch.equal(found, Dropout(0.25)(torch.ones(70, 110)))
+    assert not torch.equal(found, Dropout(0.25)(torch.ones(70, 110)))
+    assert float((found == 0).float().mean()) == pytest.approx(0.25, abs=0.02)
 
 
 def test_a_generator_gives_the_same_again_and_leaves_the_common_one_alone() -> None:

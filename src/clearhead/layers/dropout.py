@@ -1,7 +1,8 @@
 """Dropout (Srivastava et al., 2014): in training each number is 0 with probability p, and the others grow to match.
 
 PyTorch draws from one generator for all threads: of two threads that draw at once, either may be first. Inside
-`drawing_from` the running thread draws from a generator of its own, so that what it draws can be repeated.
+`drawing_from` the running thread draws from a generator of its own, so that what it draws can be repeated. On a CPU
+`draw_factors` takes less time than PyTorch's own dropout.
 """
 
 from collections.abc import Iterator
@@ -18,18 +19,18 @@ _generator: ContextVar[torch.Generator | None] = ContextVar("generator", default
 
 
 class Dropout(nn.Dropout):
-    """`nn.Dropout`, also with a generator of the thread's own."""
+    """`nn.Dropout`, faster on a CPU, also with a generator of the thread's own."""
 
     def forward(self, X: Tensor) -> Tensor:
         """(…) -> (…)."""
         if not self.training or self.p == 0:
             return X
-        if torch.compiler.is_compiling() or (generator := _generator.get()) is None:
+        if torch.compiler.is_compiling() or not X.is_cpu:
             return F.dropout(X, self.p)
-        return X * draw_factors(X, self.p, generator)
+        return X * draw_factors(X, self.p, _generator.get())
 
 
-def draw_factors(X: Tensor, p: float, generator: torch.Generator) -> Tensor:
+def draw_factors(X: Tensor, p: float, generator: torch.Generator | None = None) -> Tensor:
     """0 with probability p, to the nearest of 1 / 65,536, and otherwise 1 / (1 − p), for each number of X.
 
     Each takes 16 bits of a draw of 64, and a comparison: `bernoulli_`, which draws for each number, takes longer.
