@@ -38,11 +38,15 @@ class Writer(Model, Generic[S]):
         """A translator's source, encoded; there must be one for each target: (b, m, d)."""
         assert source is not None  # the border has checked it
         X = self.encode(source, counts)
-        if len(X) != batch:
-            raise InputError(
-                f"There are {len(X)} sources for {batch} targets.\nGive one source for each row of the batch."
-            )
+        self.check_pairs(len(X), batch)
         return X
+
+    def check_pairs(self, sources: int, targets: int) -> None:
+        """Rejects sources that are more or fewer than the targets."""
+        if sources != targets:
+            raise InputError(
+                f"There are {sources} sources for {targets} targets.\nGive one source for each row of the batch."
+            )
 
     def check_source(self, tokens: Tensor, counts: Tensor | None) -> None:
         """Rejects a source that a translator's encoder cannot read."""
@@ -54,6 +58,13 @@ class Writer(Model, Generic[S]):
         self, batch: int, capacity: int, source: Tensor | None = None, source_counts: Tensor | None = None
     ) -> S:
         """An empty state for a batch of texts of at most `capacity` tokens each."""
+        self.check_start(batch, capacity, source, source_counts)
+        return self.new_state(batch, capacity, source, source_counts)
+
+    def check_start(
+        self, batch: int, capacity: int, source: Tensor | None, source_counts: Tensor | None
+    ) -> None:
+        """Rejects a state that cannot be."""
         self.check_fields(Inputs(torch.empty(0), None, source, source_counts))
         if batch < 1 or capacity < 1:
             raise InputError(
@@ -62,7 +73,6 @@ class Writer(Model, Generic[S]):
         check_length(capacity, self.config, "capacity")
         if not self.generates:
             raise self.cannot_write()
-        return self.new_state(batch, capacity, source, source_counts)
 
     @torch.no_grad()
     def step(self, tokens: Tensor, state: State, counts: Tensor | None = None, last: bool = False) -> Tensor:

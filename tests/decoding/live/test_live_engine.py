@@ -237,6 +237,25 @@ def test_a_known_beginning_is_not_read_again() -> None:
         assert_same_or_tied(bundle, text.prompt, text.ids, offline(bundle, text))
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_numbers_alone_in_company_and_after_a_known_beginning_agree(name: str) -> None:
+    """Within 1e-4: the log-probability of every token that all of them have written."""
+    bundle = MODELS[name]()
+    texts = some_requests(bundle, 6)
+    engine = engine_of(bundle, prefixes=Prefixes(CHUNK))
+    known = [again(text) for text in texts]
+    run(engine, texts)
+    run(engine, known)
+    for text, later in zip(texts, known, strict=True):
+        alone = again(text)
+        run(engine_of(bundle, slots=1, prefixes=None), [alone])
+        for other in (text, later):
+            for one, two in zip(alone.tokens, other.tokens, strict=True):
+                if one.id != two.id:  # a tie
+                    break
+                assert one.logprob == pytest.approx(two.logprob, abs=1e-4)
+
+
 def test_prompts_under_another_salt_share_nothing() -> None:
     engine = engine_of(language_model())
     texts = [request([1, *range(10, 30)]) for _ in range(3)]

@@ -15,14 +15,17 @@ from torch import Tensor
 
 from clearhead.decoding.sampling import best_few
 from clearhead.decoding.steppers import switching
-from clearhead.decoding.steppers.compiled import CompiledStep, why_not_compiled
+from clearhead.decoding.steppers.compiled import CompiledStep, why_not_compiled, why_not_encoded
+from clearhead.decoding.steppers.encoding import CompiledEncoder
 from clearhead.decoding.steppers.kernels import ready
 from clearhead.decoding.steppers.switching import SwitchingStepper
 from clearhead.errors import ModelFolderError
 from clearhead.inspection.check import check
 from clearhead.layers.feedforward import FEEDFORWARDS
+from clearhead.layers.masks import real_tokens
 from clearhead.model_folder import Bundle
 from clearhead.models.transformer.decoder import Decoder
+from clearhead.models.transformer.translator import Translator
 from tests.decoding.tiny import language_model
 from tests.models.cases import CASES, Case, gap, some_ids, some_source
 from tests.narrow import transformer
@@ -72,6 +75,40 @@ def test_int8_is_within_its_tolerance(case: Case) -> None:
     )
     for ours, theirs in both:
         assert gap(ours, theirs) < 2e-2
+
+
+def translators() -> list[Case]:
+    """The cases whose encoder is compiled too."""
+    models = [(case, case.model()) for case in decoders()]
+    return [
+        case for case, model in models if isinstance(model, Translator) and why_not_encoded(model) is None
+    ]
+
+
+@pytest.mark.parametrize("case", translators(), ids=lambda case: case.name)
+def test_the_compiled_encoder_is_the_models_own(case: Case) -> None:
+    model, source, counts = case.model(), some_source(case, 3), torch.tensor([7, 2, 5])
+    assert isinstance(model, Translator)
+    assert source is not None
+    encode, real = CompiledEncoder(model), real_tokens(counts, source.shape[1])
+    both = zip(encode(source, counts).stored, model.remember(source, counts, 3).stored, strict=True)
+    for ours, theirs in both:
+        for X, Y in zip(ours, theirs, strict=True):
+            assert gap(X.transpose(1, 2)[real], Y.transpose(1, 2)[real]) < TOLERANCE
+    together, alone = encode(source, counts).stored, encode(source[1:2, :2], None).stored
+    for (K, V), (own_K, own_V) in zip(together, alone, strict=True):
+        assert torch.equal(K[1:2, :, :2], own_K)
+        assert torch.equal(V[1:2, :, :2], own_V)
+
+
+def test_an_encoder_that_is_not_compiled_says_why() -> None:
+    for case in decoders():
+        model = case.model()
+        if isinstance(model, Translator) and case not in translators():
+            assert why_not_encoded(model)
+            stepper = SwitchingStepper(model)
+            stepper.prepare()
+            assert stepper.encoder is None
 
 
 @pytest.mark.parametrize("is_int8", [False, True])
@@ -155,13 +192,15 @@ def test_activations_far_from_zero_and_near_it(name: str) -> None:
     assert torch.allclose(ours, f(X), atol=1e-6, rtol=1e-5)
 
 
-def test_exponentials_are_as_exact_as_float32_needs() -> None:
+def test_softmax_is_as_exact_as_float32_needs() -> None:
     from clearhead.decoding.steppers.kernels import arithmetic
 
-    x = torch.linspace(-86, 87, 4001)
-    ours = x.clone()
-    arithmetic.exponentials(ours.numpy(), np.empty(len(x), np.int32))
-    assert float(((ours.double() - x.double().exp()) / x.double().exp()).abs().max()) < 2e-5
+    for m in (1, 15, 64, 4001):
+        x = torch.linspace(-40, 40, m)
+        ours = x.clone()
+        arithmetic.softmax(ours.data_ptr(), m)
+        exact = x.double().softmax(0)
+        assert float(((ours - exact) / exact).abs().max()) < 3e-5
 
 
 def test_it_takes_over_when_it_has_paid(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,13 +12,15 @@ from torch import Tensor, nn
 
 from clearhead.decoding.engine import Stepper
 from clearhead.decoding.sampling import damaged
-from clearhead.decoding.steppers.compiled import CompiledStep, why_not_compiled
+from clearhead.decoding.steppers.compiled import CompiledStep, why_not_compiled, why_not_encoded
+from clearhead.decoding.steppers.encoding import CompiledEncoder
 from clearhead.decoding.steppers.kernels import ready
 from clearhead.layers.cache import Cache, DecoderState, lengths_after
 from clearhead.layers.sites import listener
 from clearhead.models.inputs import check_counts, check_tokens
 from clearhead.models.model import Model
 from clearhead.models.transformer.decoder import Decoder
+from clearhead.models.transformer.translator import Translator
 
 # Whether a model's weights may change between texts; "as they are" also keeps every rounding of PyTorch.
 Weights = Literal["changing", "fixed", "as they are"]
@@ -42,6 +44,7 @@ class SwitchingStepper:
         self.model, self.weights = model, weights
         self.stamp: Stamp | None = None
         self.compiled: CompiledStep | None = None
+        self.encoder: CompiledEncoder | None = None
         self.why_not = why_not_compiled(model)
         self.size = sum(weight.numel() for weight in model.parameters())
         self.used = 0  # weights, for each row of each step
@@ -52,7 +55,21 @@ class SwitchingStepper:
         """An empty state; looks the weights up again if they have changed."""
         if self.compiled is not None and self.weights == "changing" and self.stamp != stamp(self.model):
             self.refresh()
-        return self.model.start(batch, capacity, source, source_counts)
+        if source is None or not self.encodes(source, source_counts):
+            return self.model.start(batch, capacity, source, source_counts)
+        assert isinstance(self.model, Translator)
+        assert self.encoder is not None
+        self.model.check_start(batch, capacity, source, source_counts)
+        self.model.check_source(source, source_counts)
+        self.model.check_pairs(len(source), batch)
+        state = DecoderState(self.model.decoder.cache(batch, capacity))
+        state.memory = self.encoder(source, source_counts)
+        return state
+
+    def encodes(self, source: Tensor, counts: Tensor | None) -> bool:
+        """Whether the compiled encoder is ready for some sources, and nobody looks inside."""
+        is_usual = source.dim() == 2 and listener() is None and (counts is None or bool((counts > 0).all()))
+        return is_usual and self.is_compiled(source.numel()) and self.encoder is not None
 
     def refresh(self) -> None:
         """Looks all weights up again; needed by hand where PyTorch does not see a change, as through `.data`."""
@@ -62,6 +79,8 @@ class SwitchingStepper:
     def compile(self) -> None:
         """Makes the compiled step of the weights as they are now."""
         self.compiled, self.stamp = CompiledStep(self.model), stamp(self.model)
+        if isinstance(self.model, Translator) and why_not_encoded(self.model) is None:
+            self.encoder = CompiledEncoder(self.model)
 
     def is_compiled(self, rows: int) -> bool:
         """Whether rows are stepped by machine code, loaded or made aside once that is likely to pay."""

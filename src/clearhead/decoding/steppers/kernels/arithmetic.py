@@ -5,17 +5,13 @@ Each formula is that of a layer; the tests hold them equal. Importing this file 
 
 import numpy as np
 
-from clearhead.decoding.steppers.kernels.pointers import F, apart, compiled, floats, in_order
-from clearhead.decoding.steppers.kernels.tiles import COLUMNS, LANES, dot_tile, mixture
+from clearhead.decoding.steppers.kernels.lanes import exponentials, largest, weigh
+from clearhead.decoding.steppers.kernels.pointers import F, apart, compiled, floats, in_order, indices
+from clearhead.decoding.steppers.kernels.products import fitting
+from clearhead.decoding.steppers.kernels.tiles import LANES, MIXED, dots, mixture
 
-Int = np.int32
-LOG2_E, LN_2 = F(1.4426950408889634), F(0.6931471805599453)
 ACTIVATIONS = ("relu", "relu2", "silu", "gelu", "gelu_tanh")
 LAYER, RMS = 1, 2  # kinds of norm; 0 is none
-WIDE = 64 // LANES  # vectors of a usual head
-
-compare_four, compare_one = dot_tile(COLUMNS), dot_tile(1)
-mix_wide, mix_one = mixture(WIDE), mixture(1)
 
 
 @compiled
@@ -43,25 +39,6 @@ def normalise(kind, X, first, last, gamma, beta, epsilon, Y):  # type: ignore[no
 
 
 @compiled
-def exponentials(x, powers):  # type: ignore[no-untyped-def]
-    """eˣ in place, as 2ᵏ e^f with |f| ≤ ½ ln 2: a loop without calls, which the compiler turns into vectors."""
-    apart()
-    for i in range(x.shape[0]):
-        v = min(max(x[i], F(-87)), F(88))
-        k = np.floor(v * LOG2_E + F(0.5))
-        f = v - k * LN_2
-        p = F(1 / 720) * f + F(1 / 120)
-        p = p * f + F(1 / 24)
-        p = p * f + F(1 / 6)
-        p = p * f + F(0.5)
-        x[i] = p * f * f + f + F(1)
-        powers[i] = Int((Int(k) + Int(127)) << Int(23))
-    two_to_k = powers.view(np.float32)
-    for i in range(x.shape[0]):
-        x[i] *= two_to_k[i]
-
-
-@compiled
 def activate(kind, x):  # type: ignore[no-untyped-def]
     """f(x) in place, by the number of its name in ACTIVATIONS."""
     apart()
@@ -71,11 +48,11 @@ def activate(kind, x):  # type: ignore[no-untyped-def]
             positive = max(x[i], F(0))
             x[i] = positive if kind == 0 else positive * positive
         return
-    e, powers = np.empty(n, np.float32), np.empty(n, np.int32)
+    e = np.empty(n, np.float32)
     if kind == 3:  # ½ x (1 + erf(x / √2)), erf by formula 7.1.26 of Abramowitz and Stegun
         for i in range(n):
             e[i] = F(-0.5) * x[i] * x[i]
-        exponentials(e, powers)
+        exponentials(e.ctypes.data, n)
         for i in range(n):
             t = F(1) / (F(1) + F(0.3275911 * 0.7071067811865476) * abs(x[i]))
             p = F(1.061405429) * t + F(-1.453152027)
@@ -89,26 +66,20 @@ def activate(kind, x):  # type: ignore[no-untyped-def]
         e[i] = -x[i]
         if kind == 4:
             e[i] = F(-1.5957691216057308) * (x[i] + F(0.044715) * x[i] * x[i] * x[i])
-    exponentials(e, powers)
+    exponentials(e.ctypes.data, n)
     for i in range(n):
         x[i] /= F(1) + e[i]
 
 
 @compiled
-def compare(q, K, step, d_k, m, A):  # type: ignore[no-untyped-def]
-    """A_j = q · k_j for m keys at address K."""
+def compare(q, K, places, d_k, m, A):  # type: ignore[no-untyped-def]
+    """A_j = q · k_j for the query at address q and m keys; of key j it is known how many bytes it is behind K."""
     apart()
-    j, whole = 0, d_k // LANES * LANES
-    while j < m:
-        count = COLUMNS if m - j >= COLUMNS else 1
-        k = K + j * step * 4
-        if count == 1:
-            compare_one(k, step, q.ctypes.data, d_k, A.ctypes.data + j * 4)
-        else:
-            compare_four(k, step, q.ctypes.data, d_k, A.ctypes.data + j * 4)
-        for o in range(count if whole < d_k else 0):
-            A[j + o] = finish_score(A[j + o], q, floats(k + o * step * 4, 1, d_k)[0])
-        j += count
+    dots(q, K, places, d_k, m, A)
+    if d_k % LANES:
+        x, to, found = floats(q, 1, d_k)[0], indices(places, m), floats(A, 1, m)[0]
+        for j in range(m):
+            found[j] = finish_score(found[j], x, floats(K + to[j], 1, d_k)[0])
 
 
 @in_order
@@ -120,33 +91,26 @@ def finish_score(s, q, k):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def mix(A, V, step, d_v, m, y):  # type: ignore[no-untyped-def]
-    """y += Σ_j A_j v_j for m values at address V."""
+def mix(A, V, places, d_v, m, y):  # type: ignore[no-untyped-def]
+    """y = Σ_j A_j v_j for the weights at address A and m values."""
     apart()
     i = 0
     while i + LANES <= d_v:
-        if i + WIDE * LANES <= d_v:
-            mix_wide(V + i * 4, step, A.ctypes.data, m, y.ctypes.data + i * 4)
-            i += WIDE * LANES
-        else:
-            mix_one(V + i * 4, step, A.ctypes.data, m, y.ctypes.data + i * 4)
-            i += LANES
-    for o in range(i, d_v):
-        for j in range(m):
-            y[o] += A[j] * floats(V + j * step * 4, 1, d_v)[0, o]
+        vectors = fitting(MIXED, (d_v - i) // LANES)
+        mixture(vectors, V + i * 4, places, A, m, y + i * 4)
+        i += vectors * LANES
+    if i < d_v:
+        weights, to, found = floats(A, 1, m)[0], indices(places, m), floats(y, 1, d_v)[0]
+        for o in range(i, d_v):
+            found[o] = F(0)
+            for j in range(m):
+                found[o] += weights[j] * floats(V + to[j], 1, d_v)[0, o]
 
 
-@compiled
-def softmax(A, powers):  # type: ignore[no-untyped-def]
-    """e^a / Σ e^a in place."""
+@in_order
+def softmax(A, m):  # type: ignore[no-untyped-def]
+    """e^a / Σ e^a in place of m numbers at address A; all are NaN if one is."""
     apart()
-    largest, total = F(-1e30), F(0)
-    for j in range(A.shape[0]):
-        largest = max(largest, A[j])
-    for j in range(A.shape[0]):
-        A[j] -= largest
-    exponentials(A, powers)
-    for j in range(A.shape[0]):
-        total += A[j]
-    for j in range(A.shape[0]):
-        A[j] /= total
+    down, x = F(1) / weigh(A, m, largest(A, m)), floats(A, 1, m)[0]
+    for j in range(m):
+        x[j] *= down

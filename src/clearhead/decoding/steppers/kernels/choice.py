@@ -3,49 +3,35 @@
 import numpy as np
 from numba import prange
 
-from clearhead.decoding.steppers.kernels.arithmetic import exponentials
+from clearhead.decoding.steppers.kernels.lanes import largest, magnitude, sum_of_exponentials
 from clearhead.decoding.steppers.kernels.pointers import F, apart, compiled, in_parallel
 
-PART = 512  # logits that are looked at together
+PART, SUMMED = 256, 4096  # logits that are looked at, and added, together
+INFINITE = 0x7F800000  # the bits of infinity; those of NaN are larger
 
 
 @compiled
 def best_of_row(z, ids, values):  # type: ignore[no-untyped-def]
     """Writes the largest logits and their ids, of equals the smaller id first; log Σ e^z, NaN if a logit is NaN."""
     apart()
-    k, found, damaged = ids.shape[0], 0, 0
-    bits = z.view(np.int32)  # compared as whole numbers: the compiler takes it that there is no NaN
-    for i in range(bits.shape[0]):
-        damaged += (bits[i] & 0x7FFFFFFF) > 0x7F800000
-    if damaged:
+    k, found, in_z, n = ids.shape[0], 0, z.ctypes.data, z.shape[0]
+    if magnitude(in_z, n) > INFINITE:
         return F(np.nan)
-    parts = (z.shape[0] + PART - 1) // PART
-    e, powers = np.empty(PART, np.float32), np.empty(PART, np.int32)
-    for part in range(parts):
-        own = z[part * PART : (part + 1) * PART]
-        largest = own[0]
-        for i in range(own.shape[0]):
-            largest = max(largest, own[i])
-        if found == k and largest <= values[k - 1]:
+    for first in range(0, n, PART):
+        last = min(n, first + PART)
+        if found == k and largest(in_z + first * 4, last - first) <= values[k - 1]:
             continue
-        for i in range(own.shape[0]):
-            if found < k or own[i] > values[k - 1]:
+        for i in range(first, last):
+            if found < k or z[i] > values[k - 1]:
                 found = min(k, found + 1)
                 at = found - 1
-                while at > 0 and values[at - 1] < own[i]:
+                while at > 0 and values[at - 1] < z[i]:
                     values[at], ids[at] = values[at - 1], ids[at - 1]
                     at -= 1
-                values[at], ids[at] = own[i], part * PART + i
+                values[at], ids[at] = z[i], i
     total = 0.0
-    for part in range(parts):
-        own = z[part * PART : (part + 1) * PART]
-        for i in range(own.shape[0]):
-            e[i] = own[i] - values[0]
-        exponentials(e[: own.shape[0]], powers[: own.shape[0]])
-        some = F(0)
-        for i in range(own.shape[0]):
-            some += e[i]
-        total += float(some)
+    for first in range(0, n, SUMMED):
+        total += float(sum_of_exponentials(in_z + first * 4, min(n - first, SUMMED), values[0]))
     return values[0] + F(np.log(total))
 
 

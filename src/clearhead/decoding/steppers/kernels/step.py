@@ -15,10 +15,22 @@ from clearhead.decoding.steppers.kernels.arithmetic import (
     LAYER,
     RMS,
     activate,
-    compare,
-    mix,
     normalise,
-    softmax,
+)
+from clearhead.decoding.steppers.kernels.attention import (
+    AROUND,
+    AT,
+    CROSS,
+    FEEDFORWARD,
+    NEXT,
+    SELF,
+    TEXT,
+    TOKEN,
+    ask_for_keys,
+    attend,
+    find,
+    seen,
+    with_company,
 )
 from clearhead.decoding.steppers.kernels.choice import best_of_row
 from clearhead.decoding.steppers.kernels.pointers import (
@@ -28,7 +40,6 @@ from clearhead.decoding.steppers.kernels.pointers import (
     floats,
     in_order,
     in_parallel,
-    indices,
 )
 from clearhead.decoding.steppers.kernels.products import multiply, multiply_int8, squeeze
 from clearhead.decoding.steppers.kernels.team import (
@@ -44,9 +55,7 @@ from clearhead.decoding.steppers.kernels.team import (
 )
 from clearhead.decoding.steppers.kernels.tiles import UNIT
 
-SELF, CROSS, FEEDFORWARD = 0, 1, 2
 PRE, POST, BOTH = 0, 1, 2
-TOKEN, AT, TEXT, SOURCE, LENGTH = range(5)  # columns of the rows
 
 # A matrix is its address, that of its int8 scales (0 for float32), and that of its bias.
 MATRICES = ("in", "gate", "out")
@@ -249,69 +258,32 @@ def look(model, part, place, rows, origins, slots, me, X, Z16, t, shared):  # ty
             if model.has_relu:
                 activate(0, Q[r])
             turn(model, part, rows[r, AT], Q[r])
-            if part.kind == SELF:
+            if part.kind != CROSS:
                 keep(part, place, rows[r, TEXT], rows[r, AT] % slots, Q[r])
         meet(me)
         first, last = share(part.h * len(rows), 1, me)
-        A, powers = np.empty(model.longest, np.float32), np.empty(model.longest, np.int32)
+        in_Q, in_H, A = Q.ctypes.data, H.ctypes.data, np.empty(with_company(model.longest), np.float32)
+        to, spot = find(part, place, rows, origins, slots, model.longest)
+        in_K, in_V = to[0].ctypes.data, to[1].ctypes.data
         for pair in range(first, last):
-            r = pair % len(rows)
-            attend(part, place, rows[r], origins, slots, pair // len(rows), Q[r], A, powers, H[r])
+            c, r = divmod(pair, len(rows))
+            own, at, m = 8 * spot[r] * to.shape[2], rows[r, AT], seen(part, rows[r], slots)
+            next_c, next_r = divmod(min(pair + 1, last - 1), len(rows))
+            if c != next_c or spot[r] != spot[next_r]:
+                other, soon = 8 * spot[next_r] * to.shape[2], min(NEXT, seen(part, rows[next_r], slots))
+                ask_for_keys(part, place, next_c, soon, in_K + other, in_V + other)
+            q, y = in_Q + 4 * (r * part.width + c * part.d_k), in_H + 4 * (r * part.inner + c * part.d_v)
+            attend(part, place, c, at, m, slots, q, in_K + own, in_V + own, A.ctypes.data, y)
         meet(me)
     Z = squeezed(part.s_out, H, me, Z16, t)
     product(part.W_out, part.s_out, part.b_out, X.shape[1], me, H, Z, t, shared[0])
 
 
 @compiled
-def attend(part, place, row, origins, slots, c, Q, A, powers, H):  # type: ignore[no-untyped-def]
-    """softmax(scale q Kᵀ + bias) V for one row and head c; a bias is a number for each head and distance."""
-    apart()
-    d_k, d_v, at = part.d_k, part.d_v, row[AT]
-    q, y = Q[c * d_k : (c + 1) * d_k], H[c * d_v : (c + 1) * d_v]
-    head = indices(part.reads, part.h)[c]
-    m = min(at + 1, slots) if part.kind == SELF else row[LENGTH]
-    text = row[TEXT] if part.kind == SELF else row[SOURCE]
-    origins = origins if part.kind == SELF else origins[:, :0]
-    j = 0
-    while j < m:  # keys that follow one another in memory
-        source, stop = place_of(origins, text, j, m)
-        K = place.K + 4 * (source * place.K_steps[0] + head * place.K_steps[1] + j * place.K_steps[2])
-        compare(q, K, place.K_steps[2], d_k, stop - j, A[j:stop])
-        j = stop
-    B = floats(part.bias, part.h, part.distances)
-    for j in range(m):
-        A[j] *= part.scale
-        if part.distances:
-            A[j] += B[c, (at - j) % slots]
-    softmax(A[:m], powers)
-    for i in range(d_v):
-        y[i] = F(0)
-    j = 0
-    while j < m:
-        source, stop = place_of(origins, text, j, m)
-        V = place.V + 4 * (source * place.V_steps[0] + head * place.V_steps[1] + j * place.V_steps[2])
-        mix(A[j:stop], V, place.V_steps[2], d_v, stop - j, y)
-        j = stop
-
-
-@compiled
-def place_of(origins, text, j, m):  # type: ignore[no-untyped-def]
-    """In which sequence's place slot j is, and the first slot after it that is elsewhere."""
-    known = min(m, origins.shape[1])
-    if j >= known:
-        return text, m
-    source = origins[text, j]
-    stop = j + 1
-    while stop < known and origins[text, stop] == source:
-        stop += 1
-    return source, m if stop == known and source == text else stop
-
-
-@compiled
 def turn(model, part, at, Q):  # type: ignore[no-untyped-def]
     """Norms queries and keys by head, and turns each pair (x_i, x_{i + d_k/2}) to its position."""
     apart()
-    heads = part.h + part.g if part.kind == SELF else part.h
+    heads = part.h if part.kind == CROSS else part.h + part.g
     d_k, half = part.d_k, part.d_k // 2
     for c in range(heads):
         x = Q[c * d_k : (c + 1) * d_k]
@@ -323,7 +295,7 @@ def turn(model, part, at, Q):  # type: ignore[no-untyped-def]
             up = F(1) / np.sqrt(square / F(d_k) + model.epsilon_heads)
             for i in range(d_k):
                 x[i] *= up * g[i]
-        if model.cos and part.kind == SELF:
+        if model.cos and part.kind != CROSS:
             cos, sin = floats(model.cos, at + 1, half)[at], floats(model.sin, at + 1, half)[at]
             for i in range(half):
                 u, v = x[i], x[i + half]
@@ -383,6 +355,7 @@ def read_out(model, wanted, me, X, Z16, t, shared, Z):  # type: ignore[no-untype
                 Z[r, j] = model.soft_cap * np.tanh(Z[r, j] / model.soft_cap)
 
 
+SUBLAYER_KINDS = {"self": SELF, "around": AROUND, "cross": CROSS, "ffn": FEEDFORWARD}
 NORM_KINDS = {"none": 0, "layer": LAYER, "rms": RMS}
 PLACEMENT_KINDS = {"pre": PRE, "post": POST, "both": BOTH}
 
