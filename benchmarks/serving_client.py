@@ -1,6 +1,6 @@
 """What the benchmarks of the server share: servers as processes, and a client that costs little.
 
-The client shares two cores with the server, so it reads events from bare sockets and parses none of them.
+The client shares two cores with the server, so it counts the events in what a socket gives, and parses none of them.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ from clearhead.models.build import build
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 READY_SECONDS = 120.0
+EVENT = b"data: {"
 
 
 def write_model(folder: Path, d: int, blocks: int, h: int) -> int:
@@ -81,9 +82,9 @@ def process(
             run.terminate()
 
 
-def serve(model: Path, port: int, *options: str) -> list[str]:
-    """The command that serves a model."""
-    code = "from clearhead.cli.main import main; main()"
+def serve(model: Path, port: int, *options: str, before: str = "") -> list[str]:
+    """The command that serves a model; a line of Python may come before it."""
+    code = f"{before}\nfrom clearhead.cli.main import main; main()"
     return [sys.executable, "-c", code, "serve", f"bench={model}", "--port", str(port), *options]
 
 
@@ -108,20 +109,40 @@ class Stream:
         return [b - a for a, b in zip(self.parts, self.parts[1:], strict=False)]
 
 
+class Arrivals(asyncio.Protocol):
+    """Notes when the parts of an answer arrive, and looks at nothing else of them."""
+
+    def __init__(self, found: Stream) -> None:
+        self.found, self.rest = found, b""
+        self.is_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def data_received(self, data: bytes) -> None:
+        """Counts the events, also those that arrive in two pieces."""
+        found, text = self.found, self.rest + data
+        if not found.status:
+            found.status = int(text.split(b" ", 2)[1])
+        found.parts += [time.perf_counter()] * text.count(EVENT)
+        found.is_whole = found.is_whole or b"[DONE]" in text
+        self.rest = text[1 - len(EVENT) :]
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The answer is over."""
+        if error is None:
+            self.is_over.set_result(None)
+        else:
+            self.is_over.set_exception(error)
+
+
 async def ask(port: int, body: dict[str, Any], path: str = "/v1/completions") -> Stream:
     """One request, whose answer is a stream."""
     content = json.dumps(body).encode()
     head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\nconnection: close\r\n"
     found = Stream(began=time.perf_counter())
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"{head}content-length: {len(content)}\r\n\r\n".encode() + content)
-    found.status = int((await reader.readline()).split()[1])
-    while line := await reader.readline():
-        if line.startswith(b"data: {"):
-            found.parts.append(time.perf_counter())
-        found.is_whole = found.is_whole or line.startswith(b"data: [DONE]")
+    loop = asyncio.get_running_loop()
+    transport, arrivals = await loop.create_connection(lambda: Arrivals(found), "127.0.0.1", port)
+    transport.write(f"{head}content-length: {len(content)}\r\n\r\n".encode() + content)
+    await arrivals.is_over
     found.refused_after = time.perf_counter() - found.began
-    writer.close()
     return found
 
 

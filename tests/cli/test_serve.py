@@ -5,8 +5,11 @@ import os
 import signal
 import socket
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
@@ -70,6 +73,50 @@ def test_it_answers_drains_and_ends(process: "subprocess.Popen[str]") -> None:
     assert lines[-1]["route"] == "/v1/completions"
     assert lines[-1]["written"] == TOKENS
     assert not any(word in said for word in ("secret", KEY, token))
+
+
+HUNG = """
+import threading, time
+from clearhead.cli.main import main
+from clearhead.serving.server import process
+from clearhead.serving.server.service import Service
+
+process.GIVEN_UP_AFTER = 8  # seconds, in place of 30
+start = Service.start
+
+def start_and_hang_later(service):
+    start(service)
+    threading.Timer(1.0, service.worker.call, [lambda: time.sleep(1000)]).start()
+
+Service.start = start_and_hang_later
+main()
+"""
+
+
+def status(address: str) -> int:
+    """The status of an answer."""
+    try:
+        with urlopen(address, timeout=5) as answer:
+            return int(answer.status)
+    except HTTPError as error:
+        return error.code
+
+
+@pytest.mark.slow
+def test_a_hang_turns_readiness_false_within_seconds_and_ends_the_process(folder: Path) -> None:
+    command = [sys.executable, "-c", HUNG, "serve", str(folder / "mine"), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        address = run.stdout.readline().strip()
+        began = time.monotonic()
+        while status(f"{address}health/ready") == 200:
+            time.sleep(0.05)
+        assert status(f"{address}health/ready") == 503
+        assert time.monotonic() - began < 1.0 + 5.0
+        assert status(f"{address}health/live") == 200
+        assert run.wait(60) == 1
+        assert run.stderr is not None
+        assert "the decode thread hangs or is dead" in run.stderr.read()
 
 
 def test_an_address_that_others_reach_needs_a_key() -> None:

@@ -1,6 +1,7 @@
 """The server of an app: how many connections it takes, how long idle ones stay, and that it is quiet about them."""
 
 import asyncio
+import http.client
 import os
 import socket
 import subprocess
@@ -90,6 +91,33 @@ def test_a_connection_without_a_request_is_closed(monkeypatch: pytest.MonkeyPatc
     with served(most=3) as port, closing(connected(port)) as idle:
         idle.sendall(sent)
         assert reply(idle) == b""
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.0"])
+def test_what_takes_the_short_way_arrives_in_order(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    """Also beside pieces that are sent, and to a client of HTTP 1.0, for which there is no short way."""
+    taken: list[bool] = []
+
+    async def pieces(scope: Scope, receive: Receive, send: Send) -> None:
+        write = scope.get("clearhead.write", lambda content: False)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for place in range(2000):
+            content = b"%06d " % place * 100
+            taken.append(place % 3 > 0 and write(content))
+            if not taken[-1]:
+                await send({"type": "http.response.body", "body": content, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    monkeypatch.setitem(globals(), "slow_app", pieces)
+    with served(most=3) as port:
+        asking = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        asking._http_vsn_str = f"HTTP/{version}"  # type: ignore[attr-defined]
+        asking.request("GET", "/")
+        time.sleep(0.2)  # so that the client's side fills up
+        assert asking.getresponse().read() == b"".join(b"%06d " % place * 100 for place in range(2000))
+        asking.close()
+    assert any(taken) == (version == "1.1")
+    assert not all(taken)
 
 
 def test_a_connection_that_waits_for_its_answer_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,36 @@ def test_every_route_is_described(client: TestClient) -> None:
     assert body["properties"]["n"]["maximum"] == 16
 
 
+def test_every_field_is_bounded(client: TestClient) -> None:
+    """No string, number or list of a request may be of any size; a JSON schema is bounded as a whole."""
+    described = client.get("/openapi.json").json()["components"]["schemas"]
+    bodies = {operation.body.__name__ for operation in OPERATIONS if operation.body is not None}
+    bounds = {
+        "string": {"maxLength", "enum", "const", "pattern"},
+        "integer": {"maximum", "exclusiveMaximum"},
+        "number": {"maximum"},
+        "array": {"maxItems"},
+        "object": {"maxProperties", "additionalProperties"},
+    }
+    unbounded: list[str] = []
+
+    def look(value: Any, place: str) -> None:
+        if isinstance(value, dict):
+            kind = value.get("type")
+            if isinstance(kind, str) and kind in bounds and not bounds[kind] & set(value):
+                unbounded.append(place)
+            for name, inner in value.items():
+                look(inner, f"{place}.{name}")
+        elif isinstance(value, list):
+            for inner in value:
+                look(inner, place)
+
+    assert bodies <= set(described)
+    for name in described.keys() - {"Error"}:
+        look(described[name], name)
+    assert unbounded == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", WITH_CASES, ids=[operation.path for operation in WITH_CASES])
 def test_no_case_of_schemathesis_is_a_fault(client: TestClient, operation: Operation) -> None:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,7 +16,9 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from clearhead.api import Model
+from clearhead.config.decoding import DecodingConfig
 from clearhead.config.serving import ServingConfig
+from clearhead.decoding.live.request import Part, Request
 from clearhead.errors import ConfigError
 from clearhead.serving.server import access, process
 from clearhead.serving.server import service as services
@@ -41,6 +44,14 @@ def small() -> Iterator[Service]:
     service = service_of(ServingConfig(slots=1, queue=1), writes=Model(language_model(context=None)))
     yield service
     service.stop()
+
+
+def scope_of(path: str) -> dict[str, Any]:
+    """A request as a server passes it to an app."""
+    return {
+        "type": "http", "method": "POST", "path": path, "raw_path": b"", "query_string": b"",
+        "headers": [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")], "server": ("127.0.0.1", 1),
+    }  # fmt: skip
 
 
 def hang(service: Service) -> threading.Event:
@@ -104,11 +115,7 @@ def test_a_client_that_leaves_frees_its_slot(small: Service, stream: bool) -> No
         async def send(message: Any) -> None:
             pass
 
-        scope = {
-            "type": "http", "method": "POST", "path": COMPLETIONS, "raw_path": b"", "query_string": b"",
-            "headers": [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")], "server": ("127.0.0.1", 1),
-        }  # fmt: skip
-        asking = asyncio.ensure_future(app(scope, receive, send))
+        asking = asyncio.ensure_future(app(scope_of(COMPLETIONS), receive, send))
         while not engine.running:
             await asyncio.sleep(0.005)
         left.set()
@@ -120,6 +127,72 @@ def test_a_client_that_leaves_frees_its_slot(small: Service, stream: bool) -> No
     while engine.running:
         time.sleep(0.001)
     assert engine.steps <= steps + 2
+
+
+def test_tokens_that_are_ready_together_leave_in_one_write() -> None:
+    """Each is an event of its own; `finish_reason` and `[DONE]` end them."""
+    service = service_of(ServingConfig(slots=4), writes=Model(language_model(context=None)))
+    body = {
+        "model": "writes",
+        "prompt": "x",
+        "n": 4,
+        "max_tokens": 25,
+        "logit_bias": {"2": -100},
+        "stream": True,
+    }
+    written: list[bytes] = []
+
+    async def ask() -> None:
+        given = iter([{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}])
+
+        async def receive() -> dict[str, Any]:
+            for message in given:
+                return message
+            await asyncio.sleep(30)
+            raise AssertionError
+
+        async def send(message: Any) -> None:
+            written.append(message.get("body", b""))
+
+        await server_app(service)(scope_of(COMPLETIONS), receive, send)
+
+    run_apart(ask())
+    service.stop()
+    parts = b"".join(written).split(b"\n\n")
+    choices = [json.loads(part.removeprefix(b"data: "))["choices"][0] for part in parts[:-2]]
+    assert parts[-2:] == [b"data: [DONE]", b""]
+    assert sorted(choice["index"] for choice in choices) == sorted([0, 1, 2, 3] * 25)
+    assert sum(choice["finish_reason"] == "length" for choice in choices) == 4
+    assert len(written) < 60  # not 100: in a step all four get a token
+
+
+def test_a_loop_that_is_busy_does_not_stop_the_decode_thread(small: Service) -> None:
+    """What a step leaves is done once and in order; the next step waits for that only a moment."""
+    done: list[str] = []
+    engine = small.models["writes"].engines[0]
+    text = Request([1, 60], DecodingConfig(temperature=0.0, max_tokens=40, banned=(2,)))
+    over = threading.Event()
+
+    async def be_busy() -> None:
+        loop = asyncio.get_running_loop()
+
+        def tell(part: Part) -> None:
+            for name in ("first", "second", "first"):
+                small.post(loop, names[name])
+            if part.reason is not None:
+                over.set()
+
+        names = {name: partial(done.append, name) for name in ("first", "second")}
+        text.pass_on = tell
+        small.worker.call(partial(engine.add, text))
+        assert over.wait(30)  # the loop is held until all is written
+        assert done == []
+        await asyncio.sleep(0.1)
+
+    run_apart(be_busy())
+    assert len(text.ids) == 40
+    assert done == ["first", "second"] * (len(done) // 2)
+    assert 0 < len(done) <= 80
 
 
 def test_a_request_that_waits_too_long_is_refused() -> None:

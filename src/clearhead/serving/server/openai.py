@@ -179,9 +179,10 @@ async def whole(
     async def collect() -> tuple[list[list[dict[str, Any]]], int]:
         parts: list[list[dict[str, Any]]] = [[] for _ in answer.asked.drafts]
         written = 0
-        async for place, part in answer.parts():
-            parts[place].append(part_of(place, part))
-            written += len(part.tokens)
+        async for arrived in answer.parts():
+            for place, part in arrived:
+                parts[place].append(part_of(place, part))
+                written += len(part.tokens)
         return parts, written
 
     parts, written = await until_left(request.receive, collect())
@@ -197,15 +198,19 @@ async def streamed(
     """The answer as server-sent events; what fails before the first token is an ordinary error."""
     parts = answer.parts()
     first = await until_left(request.receive, anext(parts))
+    begin, end = around_choice(frame, counts_usage)
+    written = 0
+
+    def written_as_events(arrived: list[tuple[int, Part]]) -> bytes:
+        nonlocal written
+        written += sum(len(part.tokens) for _, part in arrived)
+        return b"".join([begin + to_json(part_of(place, part)) + end for place, part in arrived])
 
     async def events() -> AsyncIterator[bytes]:
-        written = len(first[1].tokens)
-        more = {"usage": None} if counts_usage else {}
         try:
-            yield event({**frame, "choices": [part_of(*first)], **more})
-            async for place, part in parts:
-                written += len(part.tokens)
-                yield event({**frame, "choices": [part_of(place, part)], **more})
+            yield written_as_events(first)
+            async for arrived in parts:
+                yield written_as_events(arrived)
         except Exception as error:
             yield event(as_json(refusal_of(error)))
         finally:
@@ -216,6 +221,13 @@ async def streamed(
         yield b"data: [DONE]\n\n"
 
     return EventStream(events())
+
+
+def around_choice(frame: dict[str, Any], counts_usage: bool) -> tuple[bytes, bytes]:
+    """What is before and after the choice in each event of a stream: always the same."""
+    whole = event({**frame, "choices": [0]} | ({"usage": None} if counts_usage else {}))
+    begin, end = whole.rsplit(b"[0]", 1)
+    return begin + b"[", b"]" + end
 
 
 def event(values: dict[str, Any]) -> bytes:

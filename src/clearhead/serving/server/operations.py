@@ -53,8 +53,8 @@ class Metrics:
             self.tokens.labels(model),
         )
 
-    def part(self, model: str, seconds: float, is_first: bool, tokens: int) -> None:
-        """A part of a text has arrived, so long after the request or the last part."""
+    def step(self, model: str, seconds: float, is_first: bool, tokens: int) -> None:
+        """Tokens of a request have arrived, so long after the request or the last ones."""
         first, between, written = self.of_model[model]
         (first if is_first else between).observe(seconds)
         written.inc(tokens)

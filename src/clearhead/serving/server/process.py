@@ -43,6 +43,7 @@ def open_service(models: Sequence[str], settings: ServingConfig) -> Service:
             reason = "is the name of two models" if name in served else "cannot be the name of a model"
             raise InputError(f"{name!r} {reason}.\nName it, in letters and digits: NAME={path or given}")
         served[name] = ServedModel(name, load(folder), settings)
+        served[name].prepare()
     return Service(list(served.values()), settings)
 
 

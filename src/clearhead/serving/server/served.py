@@ -22,7 +22,8 @@ from clearhead.decoding.live.search import LiveSearch, Search
 from clearhead.decoding.live.translations import LiveTranslator
 from clearhead.decoding.live.worker import Steps
 from clearhead.decoding.read import Answer, LabelItem, Reader
-from clearhead.decoding.steppers.switching import stepper_of
+from clearhead.decoding.steppers.kernels import ready
+from clearhead.decoding.steppers.switching import SwitchingStepper, stepper_of
 from clearhead.errors import ClearheadError
 from clearhead.serving.server.faults import Refused
 from clearhead.serving.server.schemas import (
@@ -92,6 +93,12 @@ class ServedModel:
         if self.model.translates:
             rows = 1 if is_fixed else SEARCHED_ROWS
             self.searches = [LiveSearch(stepper, rows, self.wanted) for _ in range(count)]
+
+    def prepare(self) -> None:
+        """Loads the compiled step, where it was made before: under load that would come later, with its memory."""
+        stepper = self.engines[0].model if self.engines else None
+        if isinstance(stepper, SwitchingStepper) and ready.is_cached():
+            stepper.prepare()
 
     @property
     def tasks(self) -> list[str]:

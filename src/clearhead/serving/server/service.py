@@ -3,18 +3,23 @@
 import asyncio
 import threading
 import time
-from collections import defaultdict
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from itertools import takewhile
 from typing import Any, TypeVar
+
+import torch
 
 from clearhead.config.decoding import DecodingConfig
 from clearhead.config.serving import ServingConfig
 from clearhead.decoding.live.request import Part, Request
 from clearhead.decoding.live.worker import Steppable, Steps, Work, Worker
+from clearhead.decoding.threads import FREE
 from clearhead.errors import suggest
+from clearhead.machine.load import usable_cores
 from clearhead.serving.server.faults import Refused
 from clearhead.serving.server.operations import Metrics
 from clearhead.serving.server.schemas import MOST_TEXTS
@@ -22,9 +27,10 @@ from clearhead.serving.server.served import Asked, ServedModel
 
 HUNG_SECONDS = 4.0  # without a beat, after which the decode thread counts as hung
 PREPARERS = 2  # threads that turn texts into ids
+TAKING_SECONDS = 0.002  # for the event loop to pass a step's tokens on before the next step
 Result = TypeVar("Result")
 Given = TypeVar("Given")
-Call = Callable[[], None]
+Call = Callable[[], object]
 
 
 class Service:
@@ -36,7 +42,9 @@ class Service:
         self.models = {model.name: model for model in models}
         self.settings, self.metrics = settings, metrics or Metrics()
         self.threads = ThreadPoolExecutor(PREPARERS, "prepare")
-        self.outbox: list[tuple[asyncio.AbstractEventLoop, Call]] = []  # only the decode thread touches it
+        # What a step leaves for each event loop, each call once; only the decode thread touches it.
+        self.outbox: dict[asyncio.AbstractEventLoop, dict[Call, None]] = {}
+        self.is_taken = threading.Event()
         engines: list[Steppable] = []
         for model in models:
             engines += [*model.engines, *model.searches]
@@ -85,20 +93,24 @@ class Service:
         return await asyncio.get_running_loop().run_in_executor(self.threads, work)
 
     def post(self, loop: asyncio.AbstractEventLoop, call: Call) -> None:
-        """Leaves a call for the event loop; in the decode thread."""
-        self.outbox.append((loop, call))
+        """Leaves a call for the event loop, which does it once after the step; in the decode thread."""
+        self.outbox.setdefault(loop, {})[call] = None
 
     def flush(self) -> None:
-        """Passes on what a step has left: one call for all, since each wakes the loop."""
+        """Passes on what a step has left: all at once, since each call wakes the loop.
+
+        Where a step's threads use every core, they would wait for the one whose core the loop has: the loop is first.
+        """
         if not self.outbox:
             return
-        calls: dict[asyncio.AbstractEventLoop, list[Call]] = defaultdict(list)
-        for loop, call in self.outbox:
-            calls[loop].append(call)
-        self.outbox = []
-        for loop, each in calls.items():
+        self.is_taken.clear()
+        for loop, calls in self.outbox.items():
+            last: Call = partial(loop.call_soon, self.is_taken.set)
             with suppress(RuntimeError):  # the loop is closed: nobody waits
-                loop.call_soon_threadsafe(do_all, each)
+                loop.call_soon_threadsafe(do_all, [*calls, last])
+        self.outbox.clear()
+        if FREE.fitting(torch.get_num_threads()) >= len(usable_cores()):
+            self.is_taken.wait(TAKING_SECONDS)
 
     def reserve(self, model: ServedModel, count: int) -> None:
         """Makes room for texts, or refuses them: before anything is encoded."""
@@ -172,8 +184,8 @@ class Answer:
 
     def __init__(self, service: Service, model: ServedModel, asked: Asked) -> None:
         self.service, self.model, self.asked = service, model, asked
-        # As long as the texts at most; None if nothing comes in time.
-        self.arrived: asyncio.Queue[tuple[int, Part] | None] = asyncio.Queue()
+        self.arrived: deque[tuple[int, Part]] = deque()  # as long as the texts at most
+        self.news, self.is_late = asyncio.Event(), False
         self.began = self.last = time.perf_counter()
         self.open = set(range(len(asked.drafts)))
         loop = asyncio.get_running_loop()
@@ -192,25 +204,25 @@ class Answer:
 
     def pass_on(self, loop: asyncio.AbstractEventLoop, place: int, part: Part) -> None:
         """A part of a text has been generated, in the decode thread."""
-        self.service.post(loop, partial(self.arrived.put_nowait, (place, part)))
+        self.arrived.append((place, part))
+        self.service.post(loop, self.news.set)
 
-    async def parts(self) -> AsyncIterator[tuple[int, Part]]:
-        """Which text, and what is new of it, until all are done; the first error ends all."""
+    async def parts(self) -> AsyncIterator[list[tuple[int, Part]]]:
+        """Which texts, and what is new of them, as it comes, until all are done; the first error ends all."""
         try:
             while self.open:
-                arrived = await self.arrived.get()
-                if arrived is None:
+                await self.news.wait()
+                self.news.clear()
+                if self.is_late:
                     raise too_late()
-                place, part = arrived
-                self.count(part)
-                if part.reason is not None:
-                    self.open.discard(place)
-                    self.service.release(self.model)
-                if part.reason == "error":
-                    error = self.asked.drafts[place].error
+                arrived = [self.arrived.popleft() for _ in range(len(self.arrived))]
+                self.count(arrived)
+                if sound := list(takewhile(lambda one: one[1].reason != "error", arrived)):
+                    yield sound
+                if len(sound) < len(arrived):
+                    error = self.asked.drafts[arrived[len(sound)][0]].error
                     assert error is not None
                     raise error
-                yield place, part
             asked = self.asked
             self.service.metrics.prompts(self.model.name, asked.prompt_tokens, asked.reused_tokens)
         finally:
@@ -221,16 +233,20 @@ class Answer:
         limit = 2 * self.service.settings.seconds
         waited = time.perf_counter() - self.last
         if waited >= limit:
-            self.arrived.put_nowait(None)
+            self.is_late = True
+            self.news.set()
         else:
             self.timer = loop.call_later(limit - waited, self.look, loop)
 
-    def count(self, part: Part) -> None:
-        """Counts a part that has arrived."""
-        if part.tokens:
+    def count(self, arrived: list[tuple[int, Part]]) -> None:
+        """Counts what has arrived, and frees the places of texts that are done."""
+        if tokens := sum(len(part.tokens) for _, part in arrived):
             now, is_first = time.perf_counter(), self.last == self.began
-            self.service.metrics.part(self.model.name, now - self.last, is_first, len(part.tokens))
+            self.service.metrics.step(self.model.name, now - self.last, is_first, tokens)
             self.last = now
+        if done := {place for place, part in arrived if part.reason is not None}:
+            self.open -= done
+            self.service.release(self.model, len(done))
 
     def cancel(self) -> None:
         """Ends the texts that are not done."""
