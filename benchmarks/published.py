@@ -17,7 +17,7 @@ from harness import SHARED_DATA, write_plays
 from clearhead.config.run import RunConfig
 
 Settings = dict[str, str]
-FOLDS = 5
+FOLDS, SEEDS = 5, (1, 2, 3)
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ def splits(count: int) -> Callable[[Path], list[Settings]]:
 
 
 def folds(folder: Path) -> list[Settings]:
-    """Each fold of the sequences as the test of one run; the same sequence is always in the same fold."""
-    settings = []
+    """Each fold of the sequences as the test of a run of each seed; the same sequence is always in the same fold."""
+    sources = []
     for fold in range(FOLDS):
         sides = {side: folder / f"dna-ecoli/fold-{fold}-{side}" for side in ("train", "test")}
         for name in ("Ecoli_prom.fa", "Ecoli_non_prom.fa"):
@@ -124,8 +124,8 @@ def folds(folder: Path) -> list[Settings]:
             for side, place in sides.items():
                 place.mkdir(exist_ok=True)
                 (place / name).write_text("".join(texts[side]))
-        settings.append({f"data.{side}": labelled(place) for side, place in sides.items()})
-    return settings
+        sources.append({f"data.{side}": labelled(place) for side, place in sides.items()})
+    return [{"training.seed": str(seed)} | source for seed in SEEDS for source in sources]
 
 
 def labelled(place: Path) -> str:

@@ -36,12 +36,12 @@ BATCHES = {128: 4096, 384: 2048, 768: 1024}  # tokens per step of each width
 class BareBlock(nn.Module):
     """Pre-norm attention and feed-forward, as GPT-2 has them."""
 
-    def __init__(self, d: int, h: int) -> None:
+    def __init__(self, d: int, h: int, bias: bool = True) -> None:
         super().__init__()
         self.h = h
-        self.norm_1, self.norm_2 = nn.LayerNorm(d), nn.LayerNorm(d)
-        self.W_qkv, self.W_o = nn.Linear(d, 3 * d), nn.Linear(d, d)
-        self.W_1, self.W_2 = nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
+        self.norm_1, self.norm_2 = nn.LayerNorm(d, bias=bias), nn.LayerNorm(d, bias=bias)
+        self.W_qkv, self.W_o = nn.Linear(d, 3 * d, bias), nn.Linear(d, d, bias)
+        self.W_1, self.W_2 = nn.Linear(d, 4 * d, bias), nn.Linear(4 * d, d, bias)
 
     def forward(self, X: Tensor) -> Tensor:
         b, n, d = X.shape
@@ -54,11 +54,16 @@ class BareBlock(nn.Module):
 class BareModel(nn.Module):
     """Embeddings, blocks, norm and head."""
 
-    def __init__(self, d: int, h: int) -> None:
+    def __init__(
+        self, d: int, h: int, blocks: int = BLOCKS, context: int = CONTEXT, vocabulary: int = VOCABULARY,
+        bias: bool = True, is_tied: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.tokens, self.positions = nn.Embedding(VOCABULARY, d), nn.Embedding(CONTEXT, d)
-        self.blocks = nn.Sequential(*(BareBlock(d, h) for _ in range(BLOCKS)))
-        self.norm, self.head = nn.LayerNorm(d), nn.Linear(d, VOCABULARY, bias=False)
+        self.tokens, self.positions = nn.Embedding(vocabulary, d), nn.Embedding(context, d)
+        self.blocks = nn.Sequential(*(BareBlock(d, h, bias) for _ in range(blocks)))
+        self.norm, self.head = nn.LayerNorm(d, bias=bias), nn.Linear(d, vocabulary, bias=False)
+        if is_tied:
+            self.head.weight = self.tokens.weight
 
     def forward(self, ids: Tensor) -> Tensor:
         X = self.tokens(ids) + self.positions(torch.arange(ids.shape[1]))
