@@ -42,7 +42,8 @@ class Saliency:
         """How far the scores are from adding up to value − baseline, as a share of it: the completeness error."""
         if self.baseline is None:
             return None
-        total = float(self.tokens.sum()) + (0.0 if self.source is None else float(self.source.sum()))
+        # Summed in double: what remains is often as small as the rounding of a sum in float32.
+        total = sum(float(scores.double().sum()) for scores in (self.tokens, self.source) if scores is not None)
         gap = self.value - self.baseline
         return abs(total - gap) / max(abs(gap), 1e-12)
 
