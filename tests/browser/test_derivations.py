@@ -342,7 +342,7 @@ def check(visitor: Visitor, truth: Truth, shown: float) -> None:
     cell = unquote(re.search("cell=([^&]*)", visitor.page.url)[1].replace("+", " "))  # type: ignore[index]
     captured, again = derived(visitor)
     assert captured == pytest.approx(shown, rel=1e-6, abs=1e-12), cell
-    # A completeness error is what remains of a difference of sums: their rounding, by the order of a pass, is all of it.
+    # A completeness error is what remains of a difference of sums: all of it is their rounding, by the order of a pass.
     rounding = 2e-5 if cell.startswith("complete:") else 2e-6
     assert again is None or again == pytest.approx(captured, rel=2e-4, abs=rounding), cell
     if cell.split(":")[0] not in MEASURED and not (cell.startswith("adds:") and cell.count(":") > 4):

@@ -43,7 +43,9 @@ class Saliency:
         if self.baseline is None:
             return None
         # Summed in double: what remains is often as small as the rounding of a sum in float32.
-        total = sum(float(scores.double().sum()) for scores in (self.tokens, self.source) if scores is not None)
+        total = sum(
+            float(scores.double().sum()) for scores in (self.tokens, self.source) if scores is not None
+        )
         gap = self.value - self.baseline
         return abs(total - gap) / max(abs(gap), 1e-12)
 
