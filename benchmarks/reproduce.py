@@ -27,10 +27,8 @@ from clearhead.training.run.folder import RECIPE, RunFolder, holds_run
 from clearhead.training.run.run import Run, keep_length, make_run
 
 OUT = Path("runs/reproduce")
-SPENT, DONE = (
-    "spent.json",
-    "result.json",
-)  # beside a run folder: the seconds of it so far, and what came of it
+# Beside a run folder: the seconds of it so far, and what came of it.
+SPENT, DONE = "spent.json", "result.json"
 
 
 class Clock:
@@ -109,6 +107,7 @@ def overlap_of(run: Run) -> dict[str, int]:
 def reproduce(goal: Published, out: Path, until: float = math.inf) -> dict[str, Any] | None:
     """All runs of one recipe, and what came of them; None if time was up before."""
     data = out / "data"
+    data.mkdir(parents=True, exist_ok=True)
     goal.unpack(data)
     runs = []
     for number, settings in enumerate(goal.runs(data)):
