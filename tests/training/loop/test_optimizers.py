@@ -67,6 +67,15 @@ def test_a_gradient_of_zero_moves_nothing() -> None:
     assert not orthogonal(torch.zeros(2, 3, 4)).any()
 
 
+def test_orthogonal_in_bfloat16_is_the_same_within_its_rounding() -> None:
+    torch.manual_seed(1)
+    G = torch.randn(3, 8, 20)
+    U = orthogonal(G, torch.bfloat16)
+    assert U.dtype == G.dtype
+    assert not torch.equal(U, orthogonal(G))
+    assert torch.allclose(U, orthogonal(G), atol=0.05)
+
+
 def plain_orthogonal(G: Tensor) -> Tensor:
     """Newton-Schulz on one matrix, as the formula stands."""
     a, b, c = NEWTON_SCHULZ

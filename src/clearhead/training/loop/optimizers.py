@@ -6,6 +6,7 @@ everything. Only matrices decay; a norm's γ and a bias have no reason to be sma
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from clearhead.config.training import TrainingConfig
 from clearhead.models.stack import Stack
 from clearhead.training.distributed.collectives import map_over_ranks
 from clearhead.training.loop.adapters import adapters_of
+from clearhead.training.loop.device import pick_precision
 from clearhead.training.loop.threads import own_threads, share_out, spread
 
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)  # drive singular values from (0, 1] to about 1 in five rounds
@@ -23,9 +25,10 @@ ROUNDS = 5
 
 
 class Muon(Optimizer):
-    """Momentum made orthogonal, in float32, matrices of one shape together.
+    """Momentum made orthogonal, matrices of one shape together.
 
-    `torch.optim.Muon` works in bfloat16, which is many times slower on CPUs without bfloat16 instructions.
+    `torch.optim.Muon` always computes in bfloat16, which is many times slower on CPUs without bfloat16 instructions,
+    and four times as fast on others: here in the format of the forward pass.
     """
 
     def __init__(
@@ -34,8 +37,10 @@ class Muon(Optimizer):
         lr: float,
         momentum: float,
         weight_decay: float,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__(weights, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+        self.orthogonal = partial(orthogonal, dtype=dtype)
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
@@ -57,9 +62,8 @@ class Muon(Optimizer):
     def change(self, jobs: list[tuple[dict[str, Any], Sequence[nn.Parameter]]]) -> None:
         """Changes the matrices of some groups; those of a job have one shape."""
         for group, weights in jobs:
-            U = map_over_ranks(
-                orthogonal, [self.momentum_of(weight, group["momentum"]) for weight in weights]
-            )
+            M = [self.momentum_of(weight, group["momentum"]) for weight in weights]
+            U = map_over_ranks(self.orthogonal, M)
             # A tall matrix writes into more directions than it reads from: it may take larger steps.
             rows, columns = weights[0].shape
             rate = group["lr"] * max(1.0, rows / columns) ** 0.5
@@ -75,16 +79,16 @@ class Muon(Optimizer):
         return gradient.lerp(average, momentum)
 
 
-def orthogonal(G: Tensor) -> Tensor:
+def orthogonal(G: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """The nearest matrices with singular values of about 1, for each of (k, rows, columns), by Newton-Schulz."""
     a, b, c = NEWTON_SCHULZ
     is_tall = G.shape[1] > G.shape[2]
     X = G.mT if is_tall else G
-    X = X / (X.norm(dim=(1, 2), keepdim=True) + 1e-7)
+    X = (X / (X.norm(dim=(1, 2), keepdim=True) + 1e-7)).to(dtype)
     for _ in range(ROUNDS):
         A = X @ X.mT
         X = torch.baddbmm(X, torch.baddbmm(A, A, A, beta=b, alpha=c), X, beta=a)  # a X + (b A + c A²) X
-    return X.mT if is_tall else X
+    return (X.mT if is_tall else X).to(G.dtype)
 
 
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
@@ -130,7 +134,8 @@ def make_optimizers(model: nn.Module, training: TrainingConfig) -> list[Optimize
     optimizers: list[Optimizer] = []
     if matrices:
         groups = by_rate(matrices, shares, training.matrix_rate, training.weight_decay)
-        optimizers.append(Muon(groups, training.matrix_rate, training.momentum, training.weight_decay))
+        dtype = getattr(torch, pick_precision(training, matrices[0].device))
+        optimizers.append(Muon(groups, training.matrix_rate, training.momentum, training.weight_decay, dtype))
     if rest:
         optimizers.append(
             AdamW(
