@@ -7,16 +7,48 @@ import json
 import logging
 import random
 import time
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.utils import floatToGoString
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 log = logging.getLogger("clearhead.requests")
 SHORT = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 LONG = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
+
+
+class Times:
+    """A histogram for each model; those of prometheus_client take longer than to send a token."""
+
+    def __init__(self, registry: CollectorRegistry, name: str, meaning: str, limits: Sequence[float]) -> None:
+        self.name, self.meaning, self.limits = name, meaning, limits
+        self.counts: dict[str, list[int]] = {}
+        self.sums: dict[str, float] = {}
+        registry.register(self)
+
+    def watch(self, model: str) -> None:
+        """Starts with nothing."""
+        self.counts[model], self.sums[model] = [0] * (len(self.limits) + 1), 0.0
+
+    def observe(self, model: str, seconds: float) -> None:
+        """One more time."""
+        self.counts[model][bisect_left(self.limits, seconds)] += 1
+        self.sums[model] += seconds
+
+    def collect(self) -> Iterator[HistogramMetricFamily]:
+        """What was observed, as the registry asks for it."""
+        family = HistogramMetricFamily(self.name, self.meaning, labels=["model"])
+        names = [*map(floatToGoString, self.limits), "+Inf"]
+        for model, counts in self.counts.items():
+            buckets = list(zip(names, map(float, accumulate(counts)), strict=True))
+            family.add_metric([model], buckets, self.sums[model])
+        yield family
 
 
 class Metrics:
@@ -33,31 +65,24 @@ class Metrics:
         self.prompt_tokens = make(Counter, "prompt_tokens", "Tokens of prompts.", ("model",))
         self.reused_tokens = make(Counter, "reused_tokens", "Tokens of prompts already known.", ("model",))
         self.tokens = make(Counter, "generated_tokens", "Tokens generated.", ("model",))
-        self.first = make(
-            Histogram, "first_token_seconds", "Time to the first token.", ("model",), buckets=LONG
-        )
-        self.between = make(
-            Histogram, "between_tokens_seconds", "Time between tokens.", ("model",), buckets=SHORT
-        )
+        self.first = Times(self.registry, "clearhead_first_token_seconds", "Time to the first token.", LONG)
+        self.between = Times(self.registry, "clearhead_between_tokens_seconds", "Time between tokens.", SHORT)
         self.texts = make(Gauge, "open_texts", "Texts that are generated or wait.", ("model",))
-        self.of_model: dict[str, tuple[Any, Any, Any]] = {}  # looked up once, and not for every token
+        self.tokens_of: dict[str, Any] = {}  # looked up once, and not for every token
         self.used = make(Gauge, "used_slots", "Slots in use.", ("model",))
 
     def watch(self, model: str, slots_in_use: Callable[[], int]) -> None:
         """Counts the slots of a model whenever they are asked for."""
         self.used.labels(model).set_function(slots_in_use)
         self.texts.labels(model).set(0)
-        self.of_model[model] = (
-            self.first.labels(model),
-            self.between.labels(model),
-            self.tokens.labels(model),
-        )
+        self.tokens_of[model] = self.tokens.labels(model)
+        for times in (self.first, self.between):
+            times.watch(model)
 
     def step(self, model: str, seconds: float, is_first: bool, tokens: int) -> None:
         """Tokens of a request have arrived, so long after the request or the last ones."""
-        first, between, written = self.of_model[model]
-        (first if is_first else between).observe(seconds)
-        written.inc(tokens)
+        (self.first if is_first else self.between).observe(model, seconds)
+        self.tokens_of[model].inc(tokens)
 
     def prompts(self, model: str, tokens: int, reused: int) -> None:
         """The prompts of a request that is done."""
