@@ -11,7 +11,6 @@ import os
 import socket
 from asyncio import BaseTransport, Transport
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import uvicorn
@@ -111,32 +110,41 @@ class IdleProtocol(H11Protocol):
         super().connection_lost(exc)
 
 
-class ShortWay:
-    """Offers streams a short way to the connection: past what wraps `send`, which costs more than the writing."""
+class Way:
+    """A short way from a stream to its connection: past what wraps `send`, which costs more than the writing."""
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self.cycle = cycle
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection takes more; if not, a piece must be sent, which may take time."""
+        return not (self.cycle.flow.write_paused or self.cycle.disconnected)
+
+    def write(self, content: bytes) -> None:
+        """Writes a piece of an answer that has begun and has no length."""
+        if content:  # a piece of no bytes ends an answer
+            self.cycle.transport.write(b"%x\r\n%b\r\n" % (len(content), content))
+
+
+class ShortWays:
+    """Offers streams a short way to their connections."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on, with `clearhead.write` where its answer comes in chunks."""
+        """Passes a request on, with `clearhead.way` where its answer comes in chunks."""
         cycle = getattr(send, "__self__", None)
         if isinstance(cycle, RequestResponseCycle) and scope["http_version"] == "1.1":
-            scope["clearhead.write"] = partial(write_chunk, cycle)
+            scope["clearhead.way"] = Way(cycle)
         await self.app(scope, receive, send)
-
-
-def write_chunk(cycle: RequestResponseCycle, content: bytes) -> bool:
-    """Writes a piece of an answer that has begun and has no length; False if it must be sent, which may take time."""
-    if cycle.flow.write_paused or cycle.disconnected or not content:  # a piece of no bytes ends an answer
-        return False
-    cycle.transport.write(b"%x\r\n%b\r\n" % (len(content), content))
-    return True
 
 
 def server_for(app: ASGIApp, last_seconds: int = LAST_SECONDS) -> uvicorn.Server:
     """A server for `run(sockets=[listener])`; the app logs its own faults, and clients' are not logged."""
     settings = uvicorn.Config(
-        ShortWay(app),
+        ShortWays(app),
         loop="asyncio",  # whose server calls `accept` of the listener
         http=IdleProtocol,
         ws="none",

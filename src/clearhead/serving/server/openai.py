@@ -17,6 +17,7 @@ from clearhead.serving.server.schemas import ChatBody, CompletionBody, Embedding
 from clearhead.serving.server.served import Asked, listed
 from clearhead.serving.server.service import Answer, Service
 from clearhead.serving.server.streams import EventStream, read_body, until_left
+from clearhead.serving.sockets import Way
 
 
 class Endpoints:
@@ -198,13 +199,21 @@ async def streamed(
     """The answer as server-sent events; what fails before the first token is an ordinary error."""
     parts = answer.parts()
     first = await until_left(request.receive, anext(parts))
-    begin, end = around_choice(frame, counts_usage)
+    before, after = around_choice(frame, counts_usage)
     written = 0
 
     def written_as_events(arrived: list[tuple[int, Part]]) -> bytes:
         nonlocal written
         written += sum(len(part.tokens) for _, part in arrived)
-        return b"".join([begin + to_json(part_of(place, part)) + end for place, part in arrived])
+        return b"".join([before + to_json(part_of(place, part)) + after for place, part in arrived])
+
+    def begin_writing(way: Way) -> None:
+        def write(arrived: list[tuple[int, Part]]) -> bool:
+            if is_open := way.is_open:
+                way.write(written_as_events(arrived))
+            return is_open
+
+        answer.pass_at_once = write
 
     async def events() -> AsyncIterator[bytes]:
         try:
@@ -220,7 +229,7 @@ async def streamed(
             yield event({**frame, "choices": [], "usage": usage(answer.asked, written)})
         yield b"data: [DONE]\n\n"
 
-    return EventStream(events())
+    return EventStream(events(), begin_writing)
 
 
 def around_choice(frame: dict[str, Any], counts_usage: bool) -> tuple[bytes, bytes]:

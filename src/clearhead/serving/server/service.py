@@ -31,6 +31,7 @@ TAKING_SECONDS = 0.002  # for the event loop to pass a step's tokens on before t
 Result = TypeVar("Result")
 Given = TypeVar("Given")
 Call = Callable[[], object]
+PassAtOnce = Callable[[list[tuple[int, Part]]], bool]
 
 
 class Service:
@@ -185,7 +186,9 @@ class Answer:
     def __init__(self, service: Service, model: ServedModel, asked: Asked) -> None:
         self.service, self.model, self.asked = service, model, asked
         self.arrived: deque[tuple[int, Part]] = deque()  # as long as the texts at most
-        self.news, self.is_late = asyncio.Event(), False
+        self.taken: list[tuple[int, Part]] = []  # those of them that `parts` has not given yet
+        self.pass_at_once: PassAtOnce = lambda arrived: False
+        self.news, self.is_awaited, self.is_late = asyncio.Event(), False, False
         self.began = self.last = time.perf_counter()
         self.open = set(range(len(asked.drafts)))
         loop = asyncio.get_running_loop()
@@ -205,18 +208,38 @@ class Answer:
     def pass_on(self, loop: asyncio.AbstractEventLoop, place: int, part: Part) -> None:
         """A part of a text has been generated, in the decode thread."""
         self.arrived.append((place, part))
-        self.service.post(loop, self.news.set)
+        self.service.post(loop, self.take)
+
+    def take(self) -> None:
+        """Takes what has arrived: passed on at once if `parts` waits, since to wake it costs more than the writing."""
+        if not self.open:
+            return
+        arrived = [self.arrived.popleft() for _ in range(len(self.arrived))]
+        self.count(arrived)
+        if not self.passes_at_once(arrived):
+            self.taken += arrived
+            self.news.set()
+
+    def passes_at_once(self, arrived: list[tuple[int, Part]]) -> bool:
+        """Whether nothing is before what has arrived, nothing ends with it, and it has been passed on."""
+        if not self.is_awaited or self.taken or any(part.reason is not None for _, part in arrived):
+            return False
+        try:
+            return self.pass_at_once(arrived)
+        except Exception:  # whoever iterates meets it again, and ends this answer only
+            return False
 
     async def parts(self) -> AsyncIterator[list[tuple[int, Part]]]:
         """Which texts, and what is new of them, as it comes, until all are done; the first error ends all."""
         try:
-            while self.open:
+            while self.open or self.taken:
+                self.is_awaited = True
                 await self.news.wait()
+                self.is_awaited = False
                 self.news.clear()
                 if self.is_late:
                     raise too_late()
-                arrived = [self.arrived.popleft() for _ in range(len(self.arrived))]
-                self.count(arrived)
+                arrived, self.taken = self.taken, []
                 if sound := list(takewhile(lambda one: one[1].reason != "error", arrived)):
                     yield sound
                 if len(sound) < len(arrived):
@@ -244,7 +267,7 @@ class Answer:
             now, is_first = time.perf_counter(), self.last == self.began
             self.service.metrics.step(self.model.name, now - self.last, is_first, tokens)
             self.last = now
-        if done := {place for place, part in arrived if part.reason is not None}:
+        if done := self.open & {place for place, part in arrived if part.reason is not None}:
             self.open -= done
             self.service.release(self.model, len(done))
 
@@ -255,9 +278,9 @@ class Answer:
             self.service.worker.call(self.asked.drafts[place].cancel)
         self.service.release(self.model, len(self.open))
         self.open.clear()
-        for draft in (
-            self.asked.drafts
-        ):  # which would keep this answer, and this answer them, until both are searched for
+        # What would keep this answer, and this answer it, until both are searched for.
+        self.pass_at_once = lambda arrived: False
+        for draft in self.asked.drafts:
             draft.pass_on = ignore
 
 

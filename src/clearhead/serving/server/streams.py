@@ -1,7 +1,7 @@
 """Bodies, streams, and clients that leave: what the routes share."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
 from starlette.requests import ClientDisconnect, Request
@@ -12,6 +12,7 @@ from clearhead.serving.bodies import content_of, is_json
 from clearhead.serving.server.faults import Refused
 from clearhead.serving.server.schemas import Kind, parse
 from clearhead.serving.server.service import Service
+from clearhead.serving.sockets import Way
 
 SMALL = 1 << 14  # bytes that take less time to parse than to hand to another thread
 Found = TypeVar("Found")
@@ -53,20 +54,24 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncIterator[bytes]) -> None:
+    def __init__(self, events: AsyncIterator[bytes], begin: Callable[[Way], None]) -> None:
         super().__init__()
-        self.events = events
+        self.events, self.begin = events, begin
         del self.headers["content-length"]
         self.headers["x-accel-buffering"] = "no"  # nginx passes events on at once
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Sends the events, by the short way to the connection where there is one."""
-        write_now = scope.get("clearhead.write", lambda event: False)
+        """Sends the events; whoever makes them is given the short way to the connection, where there is one."""
+        way: Way | None = scope.get("clearhead.way")
 
         async def write() -> None:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            if way is not None:
+                self.begin(way)
             async for event in self.events:
-                if not write_now(event):
+                if way is not None and way.is_open:
+                    way.write(event)
+                else:
                     await send({"type": "http.response.body", "body": event, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
