@@ -9,7 +9,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from functools import partial
 
 import pytest
 from starlette.responses import PlainTextResponse
@@ -120,6 +122,58 @@ def test_what_takes_the_short_way_arrives_in_order(monkeypatch: pytest.MonkeyPat
         asking.close()
     assert any(taken) == (version == "1.1")
     assert not all(taken)
+
+
+def test_health_is_answered_while_many_requests_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a request that arrives in pieces is read in order."""
+    answered: list[str] = []
+
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        message = await receive()
+        body = message["body"]
+        while message["more_body"]:
+            message = await receive()
+            body += message["body"]
+        answered.append(scope["path"])
+        await PlainTextResponse(body)(scope, receive, send)
+
+    def read(data: bytes, protocol: serving.IdleProtocol, read=serving.IdleProtocol.read) -> None:  # type: ignore[no-untyped-def]
+        time.sleep(0.02)
+        read(protocol, data)
+
+    monkeypatch.setitem(globals(), "slow_app", slow)
+    monkeypatch.setattr(serving.IdleProtocol, "read", lambda self, data: read(data, self))
+    content = bytes(range(256)) * 1000  # more than is read at once
+    with served(most=40) as port:
+        busy = [connected(port) for _ in range(20)]
+        health = connected(port)
+        head = b"POST /busy HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+        for connection in busy:
+            connection.sendall(head % len(content) + content)
+        health.sendall(REQUEST.replace(b"GET /", b"GET /health/live"))
+        assert reply(health).startswith(b"HTTP/1.1 200")
+        assert "/busy" not in answered
+        for connection in busy:
+            said = b"".join(iter(partial(connection.recv, 1 << 16), b""))
+            assert said.endswith(b"\r\n\r\n" + content)
+            connection.close()
+        health.close()
+
+
+def test_a_fault_while_reading_holds_up_nobody_else() -> None:
+    read: list[int] = []
+    turns = serving.Turns()
+
+    async def arrive() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda loop, context: None)
+        for call in (partial(read.append, 1), lambda: 1 // 0, partial(read.append, 2)):
+            turns.wait(loop, call)
+        await asyncio.sleep(0.05)
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, arrive()).result()
+    assert read == [1, 2]
 
 
 def test_a_connection_that_waits_for_its_answer_stays(monkeypatch: pytest.MonkeyPatch) -> None:

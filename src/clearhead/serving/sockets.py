@@ -6,11 +6,15 @@ request, within `IDLE_SECONDS`. Ctrl-C waits
 `LAST_SECONDS` for answers; then `run` returns, and what a thread still computes is abandoned.
 """
 
+import asyncio
 import errno
 import os
 import socket
 from asyncio import BaseTransport, Transport
+from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -25,6 +29,10 @@ BUSY = (
 IDLE_SECONDS = 10.0
 LAST_SECONDS = 2
 OTHER_FILES = 24  # handles for the files of the page, and what libraries open
+URGENT = (
+    b"GET /health/"  # read before whatever else has arrived: who asks may end a server that does not answer
+)
+TURN_SECONDS = 0.002  # of reading, before the loop looks again at what else there is
 READ_BYTES = 1 << 16  # of a connection at a time: what is in many small pieces must not hold up the others
 
 
@@ -83,6 +91,10 @@ def refuse(connection: socket.socket) -> None:
 class IdleProtocol(H11Protocol):
     """HTTP that closes a connection on which no request has arrived for a while, not even the first."""
 
+    def __init__(self, *given: Any, turns: "Turns", **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.turns, self.unread = turns, 0  # pieces that have arrived and wait for their turn
+
     def connection_made(self, transport: BaseTransport) -> None:
         """Starts to watch the connection."""
         assert isinstance(transport, Transport)
@@ -90,6 +102,24 @@ class IdleProtocol(H11Protocol):
         super().connection_made(transport)
         self.last_cycle: RequestResponseCycle | None = None
         self.watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Reads what has arrived when it is its turn; what asks for the health of the server, at once."""
+        if data.startswith(URGENT) and not self.unread:
+            super().data_received(data)
+            return
+        self.unread += 1
+        self.transport.pause_reading()
+        self.turns.wait(self.loop, partial(self.read, data))
+
+    def read(self, data: bytes) -> None:
+        """Reads what has arrived."""
+        self.unread -= 1
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        if not (self.unread or self.flow.read_paused):
+            self.transport.resume_reading()
 
     def watch(self) -> None:
         """Looks again in a while."""
@@ -108,6 +138,32 @@ class IdleProtocol(H11Protocol):
         """Stops watching."""
         self.timer.cancel()
         super().connection_lost(exc)
+
+
+class Turns:
+    """What arrives at the same moment is read a few pieces at a time; in between the loop does what else there is."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[Callable[[], object]] = deque()
+        self.is_due = False
+
+    def wait(self, loop: asyncio.AbstractEventLoop, read: Callable[[], object]) -> None:
+        """Queues a piece."""
+        self.waiting.append(read)
+        if not self.is_due:
+            self.is_due = True
+            loop.call_soon(self.next, loop)
+
+    def next(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Reads for a moment."""
+        end = loop.time() + TURN_SECONDS
+        try:
+            while self.waiting and loop.time() < end:
+                self.waiting.popleft()()
+        finally:
+            self.is_due = bool(self.waiting)
+            if self.is_due:
+                loop.call_soon(self.next, loop)
 
 
 class Way:
@@ -146,7 +202,7 @@ def server_for(app: ASGIApp, last_seconds: int = LAST_SECONDS) -> uvicorn.Server
     settings = uvicorn.Config(
         ShortWays(app),
         loop="asyncio",  # whose server calls `accept` of the listener
-        http=IdleProtocol,
+        http=partial(IdleProtocol, turns=Turns()),  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
         log_level="critical",
