@@ -277,12 +277,18 @@ def schema_of(schema: Any) -> dict[str, Any]:
         {"type": "nonsense"},
         {"type": "string", "pattern": "(" * 500},
         {"$defs": {"a": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"},
+        {"allOf": [{"type": "string", "pattern": f".*{place}.*"} for place in range(40)]},
     ],
-    ids=["huge", "missing", "nonsense", "pattern", "recursive"],
+    ids=["huge", "missing", "nonsense", "pattern", "recursive", "endless"],
 )
 def test_schemas_that_cannot_be_followed_are_refused(client: TestClient, schema: Any) -> None:
     error = refused(client, COMPLETIONS, **schema_of(schema))
     assert "JSON schema" in error["message"]
+
+
+def test_a_json_text_that_may_neither_end_nor_continue_is_refused(client: TestClient) -> None:
+    error = refused(client, COMPLETIONS, **schema_of({"enum": [1]}), max_tokens=9, min_tokens=9)
+    assert "min_tokens" in error["message"]
 
 
 @pytest.mark.parametrize(

@@ -7,5 +7,5 @@ translations   the sentences of a request, written or searched
 request    one text that somebody waits for
 prefixes   what is known of the beginnings of earlier prompts
 lookup     guesses the next tokens from the text itself
-grammar    keeps a text to a JSON schema
+grammar    keeps a text to a JSON schema, which `schema_trial` tries first
 """

@@ -4,8 +4,11 @@ The text is then valid JSON of the schema when it ends by itself; one that ends 
 """
 
 import json
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +19,8 @@ from clearhead.text.tokenizers.token_bytes import token_bytes
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 LARGEST_SCHEMA = 1 << 15  # characters
+TRIAL = Path(__file__).with_name("schema_trial.py")
+TRIAL_SECONDS = 10.0  # also beside other programs; `schema_trial.py` limits what it may work
 
 
 class Vocabulary:
@@ -45,6 +50,21 @@ def guide_of(tokenizer: Tokenizer, size: int, ends: tuple[int, ...]) -> Any:
     )
 
 
+@lru_cache(maxsize=256)
+def try_out(schema: str) -> None:
+    """Rejects a schema that another process cannot follow, or not soon enough."""
+    try:
+        tried = subprocess.run(
+            [sys.executable, "-I", str(TRIAL)], input=schema, capture_output=True, text=True, timeout=TRIAL_SECONDS
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise refused("it takes too long") from None
+    if tried.returncode:
+        raise refused("it takes too long, or too much memory")
+    if reason := tried.stdout.strip():
+        raise refused(reason)
+
+
 class JsonGrammar:
     """The JSON that a schema allows, token by token."""
 
@@ -59,11 +79,11 @@ class JsonGrammar:
         if not ends:
             raise InputError("The model has no end token, so a JSON text could never end.")
         guide = guide_of(tokenizer, size, tuple(ends))
-        from llguidance import LLMatcher
+        from clearhead.decoding.live.schema_trial import matcher_of
 
+        try_out(text)
         try:
-            compact = LLMatcher.grammar_from_json_schema(text, overrides={"whitespace_flexible": False})
-            self.matcher = LLMatcher(guide, compact)  # or a model could write spaces for ever
+            self.matcher = matcher_of(text, guide)
         except Exception as error:
             raise refused(str(error)) from None
         self.size = size
@@ -78,7 +98,12 @@ class JsonGrammar:
         """The logits (vocabulary,) with −∞ for tokens that may not follow."""
         bits = torch.frombuffer(bytearray(self.matcher.compute_logit_bias()), dtype=torch.uint8)
         self.check()
-        return Z.masked_fill(bits[: len(Z)].to(Z.device) == 0, -torch.inf)
+        Z = Z.masked_fill(bits[: len(Z)].to(Z.device) == 0, -torch.inf)
+        if float(Z.max()) == -torch.inf:
+            raise InputError(
+                "What may follow in the JSON text may not be written.\nBan fewer ids, or lower min_tokens."
+            )
+        return Z
 
     def take(self, token: int) -> None:
         """One more token of the text."""
