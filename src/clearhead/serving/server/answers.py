@@ -1,6 +1,7 @@
 """The JSON of texts: tokens and parts enter; choices, log-probabilities and usage leave, in OpenAI's words."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from clearhead.decoding.engine import Token
@@ -31,6 +32,7 @@ def usage(asked: Asked, written: int) -> dict[str, Any]:
     return counts(asked.prompt_tokens, written) | known
 
 
+@lru_cache(maxsize=1 << 14)  # of a text with alternatives most are asked for again and again
 def spelled(tokenizer: Tokenizer, id: int) -> str:
     """What a token spells; where that is part of a character, its bytes, as OpenAI writes them."""
     raw = token_bytes(tokenizer, id)

@@ -1,5 +1,6 @@
 """Completions, chat and embeddings, as OpenAI's clients expect them: a body enters, an answer or a stream leaves."""
 
+import asyncio
 import base64
 import time
 from collections.abc import AsyncIterator, Callable
@@ -189,8 +190,12 @@ async def whole(
     parts, written = await until_left(request.receive, collect())
     counts = usage(answer.asked, written)
     request.scope["clearhead.details"] = {"read": counts["prompt_tokens"], "written": written}
-    choices = [choice_of(place, own) for place, own in enumerate(parts)]
-    return JSONResponse({**frame, "choices": choices, "usage": counts})
+    before, after = around_choice({**frame, "choices": [0], "usage": counts})
+    choices = []
+    for place, own in enumerate(parts):
+        choices.append(to_json(choice_of(place, own)))
+        await asyncio.sleep(0)  # others are served between two choices, which may be long
+    return Response(before + b",".join(choices) + after, media_type="application/json")
 
 
 async def streamed(
@@ -199,7 +204,8 @@ async def streamed(
     """The answer as server-sent events; what fails before the first token is an ordinary error."""
     parts = answer.parts()
     first = await until_left(request.receive, anext(parts))
-    before, after = around_choice(frame, counts_usage)
+    before, after = around_choice({**frame, "choices": [0]} | ({"usage": None} if counts_usage else {}))
+    before, after = b"data: " + before, after + b"\n\n"
     written = 0
 
     def written_as_events(arrived: list[tuple[int, Part]]) -> bytes:
@@ -232,11 +238,10 @@ async def streamed(
     return EventStream(events(), begin_writing)
 
 
-def around_choice(frame: dict[str, Any], counts_usage: bool) -> tuple[bytes, bytes]:
-    """What is before and after the choice in each event of a stream: always the same."""
-    whole = event({**frame, "choices": [0]} | ({"usage": None} if counts_usage else {}))
-    begin, end = whole.rsplit(b"[0]", 1)
-    return begin + b"[", b"]" + end
+def around_choice(values: dict[str, Any]) -> tuple[bytes, bytes]:
+    """The JSON before and after the choices of some values, in which [0] is in their place."""
+    before, after = to_json(values).rsplit(b"[0]", 1)
+    return before + b"[", b"]" + after
 
 
 def event(values: dict[str, Any]) -> bytes:
