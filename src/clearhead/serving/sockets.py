@@ -108,6 +108,7 @@ class IdleProtocol(H11Protocol):
         if data.startswith(URGENT) and not self.unread:
             super().data_received(data)
             return
+        self._unset_keepalive_if_required()
         self.unread += 1
         self.transport.pause_reading()
         self.turns.wait(self.loop, partial(self.read, data))
