@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
@@ -24,7 +25,7 @@ from clearhead.serving.server import access, process
 from clearhead.serving.server import service as services
 from clearhead.serving.server.access import OPEN_PATHS, Keys
 from clearhead.serving.server.app import OPERATIONS, server_app
-from clearhead.serving.server.operations import JsonLines
+from clearhead.serving.server.operations import SHORT, JsonLines, Times
 from clearhead.serving.server.service import Service
 from tests.decoding.tiny import language_model
 from tests.serving.server.conftest import KEY, chat_model, client_of, service_of
@@ -360,6 +361,19 @@ def test_requests_and_tokens_are_counted_without_words_of_users(client: TestClie
     assert 'clearhead_first_token_seconds_count{model="writes"}' in found
     assert 'clearhead_open_texts{model="writes"} 0.0' in found
     assert "secret" not in found
+
+
+def test_times_are_a_histogram_of_prometheus() -> None:
+    ours, theirs = CollectorRegistry(), CollectorRegistry()
+    times = Times(ours, "seconds", "Seconds.", SHORT)
+    histogram = Histogram("seconds", "Seconds.", ("model",), buckets=SHORT, registry=theirs)
+    for model in ("a", "b"):
+        times.watch(model)
+        for seconds in (0.0, 0.0005, 0.001, 0.3, 5.0, 70.0):
+            times.observe(model, seconds)
+            histogram.labels(model).observe(seconds)
+    said = [line for line in generate_latest(theirs).splitlines() if b"_created" not in line]
+    assert generate_latest(ours).splitlines() == said
 
 
 def test_the_log_has_ids_and_counts_and_no_text(client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
