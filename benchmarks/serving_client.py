@@ -165,3 +165,9 @@ def resident_mb(process_id: int) -> float:
     """The memory that a process has in use."""
     pages = int(Path(f"/proc/{process_id}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def own_mb(process_id: int) -> float:
+    """The part of it that is no file's, which the system cannot drop and read again."""
+    lines = Path(f"/proc/{process_id}/status").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("RssAnon:")) * 1024 / 1e6

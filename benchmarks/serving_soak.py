@@ -19,7 +19,18 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from harness import arguments, report
-from serving_client import Stream, ask, free_port, get, process, quantile, resident_mb, serve, write_recipe
+from serving_client import (
+    Stream,
+    ask,
+    free_port,
+    get,
+    own_mb,
+    process,
+    quantile,
+    resident_mb,
+    serve,
+    write_recipe,
+)
 
 STREAMS, SLOTS, QUEUE = 16, 16, 16
 WARM_UP = 500  # prompts of a chunk or more, which fill the store of known beginnings
@@ -59,7 +70,7 @@ async def soak(port: int, process_id: int, seconds: float) -> dict[str, Any]:
     """Streams for so long: what they took, and the memory of the server."""
     end, draws = time.monotonic() + seconds, random.Random(1)
     done: list[Stream] = []
-    memory: list[float] = []
+    memory, own = list[float](), list[float]()  # the second says whether growth is ours, or a library's pages
 
     async def again() -> None:
         while time.monotonic() < end:
@@ -68,6 +79,7 @@ async def soak(port: int, process_id: int, seconds: float) -> dict[str, Any]:
     async def watch() -> None:
         while time.monotonic() < end:
             memory.append(resident_mb(process_id))
+            own.append(own_mb(process_id))
             await asyncio.sleep(1)
 
     await asyncio.gather(watch(), *(again() for _ in range(STREAMS)))
@@ -82,6 +94,7 @@ async def soak(port: int, process_id: int, seconds: float) -> dict[str, Any]:
         "gap_p50": quantile(gaps, 0.5),
         "gap_p99": quantile(gaps, 0.99),
         "memory_mb": memory[:: max(1, len(memory) // 20)],
+        "own_memory_mb": own[:: max(1, len(own) // 20)],
         "memory_growth": last / start - 1,
     }
 
@@ -171,7 +184,9 @@ def main() -> None:
             for part in ("streams", "overload", "at_once"):
                 for name, value in runs[-1][part].items():
                     shown = f"{value:.4g}" if isinstance(value, float) else value
-                    print(f"  {part}, {name}: {shown}" if name != "memory_mb" else f"  memory: {value}")
+                    print(
+                        f"  {part}, {name}: {shown}" if not isinstance(value, list) else f"  {name}: {value}"
+                    )
     kept = {name: all(bars(run)[name] for run in runs) for name in bars(runs[0])}
     for name, is_kept in kept.items():
         print(f"{name}: {'kept' if is_kept else 'FAILED'}")
