@@ -2,8 +2,9 @@
 
 Random weights of GPT-2's shape, 124M (d = 768, 12 blocks, vocabulary 50257) and 10M (d = 384, 6 blocks, vocabulary
 512), the same in all engines; a prompt of 32 tokens, 128 new ones, greedy, batch 1 and 8; and the time to the first
-token after a prompt of 512. Engines are warm and run in turn, each in its own process, with the same threads. The
-share of the memory's bandwidth counts every weight once for each step.
+token after a prompt of 512. Engines are warm and run in turn, each in its own process, with the same threads, after a
+pause in which the threads of the one before go to sleep. The share of the memory's bandwidth counts every weight once
+for each step.
 """
 
 import statistics
@@ -11,13 +12,13 @@ from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 import torch
 import transformers as hf
 from harness import arguments, ratio, report
-from peers import gpt2, memory_bandwidth, start_peers, write_ctranslate2, write_gguf
+from peers import PAUSE, gpt2, memory_bandwidth, start_peers, write_ctranslate2, write_gguf
 
 from clearhead.config.decoding import DecodingConfig
 from clearhead.decoding.engine import Draft, Engine, Stepper
@@ -76,6 +77,7 @@ def in_turn(engines: Engines, prompts: list[list[int]], new: int, rounds: int) -
     for round in range(rounds):
         first = round % len(names)
         for name in names[first:] + names[:first]:
+            sleep(PAUSE)
             seconds[name].append(engines[name](prompts, new)[1])
     return {"texts": texts, "seconds": seconds}
 

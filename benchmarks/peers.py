@@ -18,6 +18,9 @@ import torch
 import transformers as hf
 
 HERE = Path(__file__).parent
+PAUSE = (
+    0.3  # seconds before a run: threads of OpenMP occupy a core that long after one, waiting for more work
+)
 
 
 class Peer:

@@ -2,7 +2,7 @@
 
 Random weights of Marian's shape: 4 + 4 blocks with d = 128 and a vocabulary of 8,000, 6 + 6 blocks with d = 512 and
 one of 32,000. 32 sources of 30 tokens, 30 new tokens each, the same weights in all engines, which are warm and run in
-turn.
+turn, each after a pause.
 """
 
 import statistics
@@ -10,14 +10,14 @@ from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 import torch
 import transformers as hf
 from decode_speed import FLOAT, INT8, same_start
 from harness import arguments, ratio, report
-from peers import start_peers, write_ctranslate2
+from peers import PAUSE, start_peers, write_ctranslate2
 
 from clearhead.config.decoding import DecodingConfig
 from clearhead.decoding.search import beam_search
@@ -91,6 +91,7 @@ def measure(shape: str, options: Any, place: Path) -> dict[str, Any]:
         names = list(engines)
         first = round % len(names)
         for name in names[first:] + names[:first]:
+            sleep(PAUSE)
             seconds[name].append(engines[name](sources)[1])
     result: dict[str, Any] = {
         "missing": missing,
