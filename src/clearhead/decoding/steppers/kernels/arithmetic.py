@@ -5,7 +5,13 @@ Each formula is that of a layer; the tests hold them equal. Importing this file 
 
 import numpy as np
 
-from clearhead.decoding.steppers.kernels.lanes import exponentials, largest, weigh
+from clearhead.decoding.steppers.kernels.lanes import (
+    exponentials,
+    largest,
+    sum_of_differences,
+    sum_of_squares,
+    weigh,
+)
 from clearhead.decoding.steppers.kernels.pointers import F, apart, compiled, floats, in_order, indices
 from clearhead.decoding.steppers.kernels.products import fitting
 from clearhead.decoding.steppers.kernels.tiles import LANES, MIXED, dots, mixture
@@ -14,7 +20,7 @@ ACTIVATIONS = ("relu", "relu2", "silu", "gelu", "gelu_tanh")
 LAYER, RMS = 1, 2  # kinds of norm; 0 is none
 
 
-@compiled
+@in_order
 def normalise(kind, X, first, last, gamma, beta, epsilon, Y):  # type: ignore[no-untyped-def]
     """γ (x − μ) / √(σ² + ε) + β, or γ x / √(mean x² + ε), or x, for some of the rows."""
     apart()
@@ -26,19 +32,14 @@ def normalise(kind, X, first, last, gamma, beta, epsilon, Y):  # type: ignore[no
         return
     g, c = floats(gamma, 1, d)[0], floats(beta, 1, d)[0]
     for r in range(first, last):
-        mean, square = F(0), F(0)
-        if kind == LAYER:
-            for i in range(d):
-                mean += X[r, i]
-            mean /= F(d)
-        for i in range(d):
-            square += (X[r, i] - mean) * (X[r, i] - mean)
-        up = F(1) / np.sqrt(square / F(d) + epsilon)
+        x = X.ctypes.data + r * d * 4
+        mean = sum_of_differences(x, d, F(0)) / F(d) if kind == LAYER else F(0)
+        up = F(1) / np.sqrt(sum_of_squares(x, d, mean) / F(d) + epsilon)
         for i in range(d):
             Y[r, i] = (X[r, i] - mean) * up * g[i] + c[i]
 
 
-@compiled
+@in_order
 def activate(kind, x):  # type: ignore[no-untyped-def]
     """f(x) in place, by the number of its name in ACTIVATIONS."""
     apart()
@@ -90,7 +91,7 @@ def finish_score(s, q, k):  # type: ignore[no-untyped-def]
     return s
 
 
-@compiled
+@in_order
 def mix(A, V, places, d_v, m, y):  # type: ignore[no-untyped-def]
     """y = Σ_j A_j v_j for the weights at address A and m values."""
     apart()

@@ -3,7 +3,7 @@
 import numpy as np
 
 from clearhead.decoding.steppers.kernels.arithmetic import compare, mix, softmax
-from clearhead.decoding.steppers.kernels.pointers import apart, compiled, floats, indices
+from clearhead.decoding.steppers.kernels.pointers import apart, compiled, floats, in_order, indices
 from clearhead.decoding.steppers.kernels.tiles import COLUMNS, ask_for_rows
 
 SELF, AROUND, CROSS, FEEDFORWARD = range(4)  # attention to what is before, to all of the text, to the source
@@ -65,7 +65,7 @@ def ask_for_keys(part, place, c, m, to_K, to_V):  # type: ignore[no-untyped-def]
     ask_for_rows(V, to_V, 4 * part.d_v, m)
 
 
-@compiled
+@in_order
 def attend(part, place, c, at, m, slots, q, to_K, to_V, A, y):  # type: ignore[no-untyped-def]
     """softmax(scale q Kᵀ + bias) V for one row and head c; a bias is a number for each head and distance."""
     apart()

@@ -141,6 +141,28 @@ def float_of(typing: Any, bits: Any) -> Any:
     return types.float32(types.int64), code
 
 
+def sum_from(power: int) -> Callable[..., Any]:
+    """Σ (x − centre)^power of n numbers, for a power of 1 or 2."""
+
+    @intrinsic
+    def total(typing: Any, x: Any, n: Any, centre: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+            x, n, centre = given
+
+            def term(numbers: Any, here: Any) -> Any:
+                away = builder.fsub(numbers, spread(builder, centre, numbers.type.count))
+                return away if power == 1 else builder.fmul(away, away)
+
+            return fold(builder, x, n, FLOAT(0.0), term, plus)
+
+        return types.float32(types.int64, types.int64, types.float32), code
+
+    return total
+
+
+sum_of_differences, sum_of_squares = sum_from(1), sum_from(2)
+
+
 def exponential_sum(keeps: bool) -> Callable[..., Any]:
     """Σ e^(x − shift) of n numbers, which the terms replace if they are kept."""
 

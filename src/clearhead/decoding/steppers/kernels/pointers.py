@@ -10,7 +10,8 @@ F = np.float32  # the type of most numbers
 intrinsic: Callable[[Callable[..., Any]], Any] = extending.intrinsic
 compiled = njit(nogil=True, fastmath=True, cache=True, boundscheck=False, error_model="numpy")
 # Sums are taken in the order in which they are written, whatever the compiler knows about their number; NaN may occur.
-in_order = njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
+# Without `fastmath=False` a function takes over the setting of whoever calls it first.
+in_order = njit(nogil=True, fastmath=False, cache=True, boundscheck=False, error_model="numpy")
 in_parallel = njit(
     nogil=True, fastmath=True, cache=True, boundscheck=False, error_model="numpy", parallel=True
 )

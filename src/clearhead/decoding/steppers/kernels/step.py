@@ -33,6 +33,7 @@ from clearhead.decoding.steppers.kernels.attention import (
     with_company,
 )
 from clearhead.decoding.steppers.kernels.choice import best_of_row
+from clearhead.decoding.steppers.kernels.lanes import sum_of_squares
 from clearhead.decoding.steppers.kernels.pointers import (
     F,
     apart,
@@ -279,7 +280,7 @@ def look(model, part, place, rows, origins, slots, me, X, Z16, t, shared):  # ty
     product(part.W_out, part.s_out, part.b_out, X.shape[1], me, H, Z, t, shared[0])
 
 
-@compiled
+@in_order
 def turn(model, part, at, Q):  # type: ignore[no-untyped-def]
     """Norms queries and keys by head, and turns each pair (x_i, x_{i + d_k/2}) to its position."""
     apart()
@@ -289,9 +290,7 @@ def turn(model, part, at, Q):  # type: ignore[no-untyped-def]
         x = Q[c * d_k : (c + 1) * d_k]
         if part.norm_q:
             g = floats(part.norm_q if c < part.h else part.norm_k, 1, d_k)[0]
-            square = F(0)
-            for i in range(d_k):
-                square += x[i] * x[i]
+            square = sum_of_squares(x.ctypes.data, d_k, F(0))
             up = F(1) / np.sqrt(square / F(d_k) + model.epsilon_heads)
             for i in range(d_k):
                 x[i] *= up * g[i]
