@@ -132,13 +132,13 @@ def write_ctranslate2(folder: Path, out: Path, quantization: str, size: int) -> 
 
 
 def memory_bandwidth(gigabytes: float = 1.0) -> dict[str, float]:
-    """Bytes a second that all threads move: the best of some copies, triads and matrix-vector products."""
+    """Bytes a second that all threads move: the best of some copies, triads, matrix-vector products and sums."""
     n = int(gigabytes * 2**30 / 4)
     a, b = torch.ones(n), torch.ones(n)
     W, x = a.view(-1, 1024), torch.ones(1024)
     ways: dict[str, tuple[Callable[[], object], int]] = {
         "copy": (lambda: b.copy_(a), 2), "triad": (lambda: torch.add(a, b, alpha=0.5, out=b), 3),
-        "matrix_vector": (lambda: torch.mv(W, x), 1),
+        "matrix_vector": (lambda: torch.mv(W, x), 1), "sum": (a.sum, 1),
     }  # fmt: skip
     speeds = {}
     for name, (run, passes) in ways.items():
