@@ -7,7 +7,6 @@ have a core, and one that comes too late leaves again. So threads may also run o
 """
 
 import os
-import platform
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from llvmlite import ir
 from numba import types
 
 from clearhead.decoding.steppers.kernels.pointers import compiled, intrinsic
-from clearhead.decoding.steppers.kernels.tiles import cgutils
 
 SPACING = 64  # bytes: numbers that threads change are kept on different lines of the processor's cache
 DOOR, COUNT, MET = 0, SPACING, 2 * SPACING  # bytes from the start of a team's numbers
@@ -23,11 +21,10 @@ TEAM, NUMBER, SIZE, MEETINGS, ROWS, BY_ROWS = range(6)  # what one of its thread
 ROWS_EACH = 16  # from so many rows for each thread on, rows are divided among the threads, and not weights
 CLOSED = 1 << 32
 MOMENT, MOMENTS = (
-    1 << 10,
+    1 << 14,
     64,
 )  # looks at the door for a row, some 20 microseconds, and for how many rows at most
-SOON = 1 << 6  # looks before other programs may run
-HAS_PAUSE = platform.machine() in ("x86_64", "AMD64")
+SOON = 1 << 10  # looks before other programs may run
 
 give_way = types.ExternalFunction(
     "SwitchToThread" if os.name == "nt" else "sched_yield",
@@ -48,15 +45,9 @@ def add_at(typing: Any, address: Any, n: Any) -> Any:
 
 @intrinsic
 def look_at(typing: Any, address: Any) -> Any:
-    """The number at an address as other threads have left it.
-
-    The core is first left for a moment to its other thread, if it has two: that one may be what is waited for.
-    """
+    """The number at an address as other threads have left it."""
 
     def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        if HAS_PAUSE:
-            kind = ir.FunctionType(ir.VoidType(), [])
-            builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse2.pause"), [])
         place = builder.inttoptr(given[0], ir.PointerType(ir.IntType(64)))
         return builder.load_atomic(place, "acquire", 8)
 
