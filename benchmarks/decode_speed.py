@@ -9,6 +9,7 @@ for each step.
 
 import statistics
 from collections.abc import Callable
+from contextlib import nullcontext
 from copy import deepcopy
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -124,19 +125,25 @@ def show(name: str, result: dict[str, Any]) -> None:
         print(f"  {own}: " + ", ".join(f"{value:.2f} × {peer}" for peer, value in ratios.items()), flush=True)
 
 
-def measure(size: str, options: Any, place: Path) -> dict[str, Any]:
-    """All engines on one model."""
-    theirs = gpt2(SIZES[size])
+def write_models(theirs: Any, place: Path, vocabulary: int) -> None:
+    """The same weights as a folder or a file of each engine."""
     theirs.save_pretrained(f"{place}/theirs")
     import_model(f"{place}/theirs", f"{place}/ours")
-    model = load(f"{place}/ours").module
-    rounded = Bundle(deepcopy(model))
-    rounded.quantise()
-    vocabulary = SIZES[size]["vocab_size"]
     for name, is_int8 in (("f32", False), ("q8_0", True)):
         write_gguf(theirs, place / f"{name}.gguf", is_int8)
     for kind in ("float32", "int8"):
         write_ctranslate2(place / "theirs", place / kind, kind, vocabulary)
+
+
+def measure(size: str, options: Any, place: Path) -> dict[str, Any]:
+    """All engines on one model."""
+    vocabulary = SIZES[size]["vocab_size"]
+    theirs = gpt2(SIZES[size])
+    if not (place / "int8").exists():
+        write_models(theirs, place, vocabulary)
+    model = load(f"{place}/ours").module
+    rounded = Bundle(deepcopy(model))
+    rounded.quantise()
     rows, python, threads = max(options.batches), options.peers, options.threads
     peers, missing = start_peers(
         {
@@ -187,11 +194,14 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--size", choices=SIZES, default="10M")
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 8])
+    parser.add_argument(
+        "--models", type=Path, help="a folder that keeps the models of all engines for other runs"
+    )
     parser.add_argument("--without-transformers", action="store_true")
     parser.add_argument("--note", default="", help="of the result's name, such as avx2")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    with TemporaryDirectory() as place:
+    with TemporaryDirectory() if options.models is None else nullcontext(options.models) as place:
         results = measure(options.size, options, Path(place))
     question = "_".join(["decode_speed", options.size.lower(), *filter(None, [options.note])])
     report(
