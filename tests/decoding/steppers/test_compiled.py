@@ -111,6 +111,18 @@ def test_an_encoder_that_is_not_compiled_says_why() -> None:
             assert stepper.encoder is None
 
 
+@pytest.mark.parametrize("name", ["relu", "relu2", "silu", "gelu", "gelu_tanh"])
+def test_an_activation_has_the_same_bits_wherever_a_thread_begins(name: str) -> None:
+    from clearhead.decoding.steppers.kernels.arithmetic import ACTIVATIONS, activate
+
+    whole = np.random.default_rng(1).standard_normal(96).astype(np.float32)
+    parts = whole.copy()
+    activate(ACTIVATIONS.index(name), whole)
+    for part in (parts[:16], parts[16:]):
+        activate(ACTIVATIONS.index(name), part)
+    assert np.array_equal(whole, parts)
+
+
 @pytest.mark.parametrize("is_int8", [False, True])
 def test_a_row_does_not_depend_on_the_rows_beside_it(is_int8: bool) -> None:
     bundle = deepcopy(language_model())
