@@ -6,6 +6,7 @@ reading only in the same round.
 """
 
 import statistics
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, sleep
@@ -43,7 +44,7 @@ def measure(options: Any, place: Path) -> dict[str, list[float]]:
     peers, _ = start_peers({LLAMA: (options.peers, "llama", place / "f32.gguf", [options.threads, 1])})
     weights = 4 * (sum(W.numel() for W in model.parameters()) - 1024 * SIZES[SIZE]["n_embd"])
     own, X, prompt = ours(model), torch.ones(NUMBERS), [[5, 8, 13]]
-    engines = {FLOAT: lambda: own(prompt, NEW)[1]}
+    engines: dict[str, Callable[[], float]] = {FLOAT: lambda: own(prompt, NEW)[1]}
     for name, peer in peers.items():
         engines[name] = lambda peer=peer: peer.write(prompts=prompt, new=NEW)[1]  # type: ignore[misc]
     speeds: dict[str, list[float]] = {name: [] for name in (READING, *engines)}
