@@ -28,7 +28,7 @@ from clearhead.training.recipes.trials.candidates import RULE, Candidate, candid
 from clearhead.training.recipes.trials.choosing import Trials, choose_recipe, with_less_time
 from clearhead.training.recipes.trials.floor import judge_floor
 from clearhead.training.recipes.trials.folds import Fold, FoldData, prepare_fold, training_examples
-from clearhead.training.recipes.trials.halving import Entry, halve, ranked
+from clearhead.training.recipes.trials.halving import Entry, halve, lengthen, ranked
 from clearhead.training.recipes.trials.trial import Judgement, judge, try_recipe
 from clearhead.training.reporting.trials import trials_section
 from clearhead.training.run.plan import model_config
@@ -222,6 +222,31 @@ def test_halving_without_time_still_tries_everyone_once(run: RunConfig) -> None:
     )
     assert [entry.candidate.name for entry in entries] == ["b", "a"]
     assert all(len(entry.judgements) == 1 for entry in entries)
+
+
+def test_the_best_are_tried_longer_as_long_as_that_helps(run: RunConfig) -> None:
+    """What learns late overtakes what learns soon, and the third is not tried longer."""
+    names = ("soon", "late", "never")
+    right = {"soon": 60, "late": 50, "never": 10, "late, 2 × as long": 70, "late, 4 × as long": 90}
+    tried: list[tuple[str, float]] = []
+
+    def try_one(candidate: Candidate, fold: Fold, seconds: float) -> Judgement:
+        tried.append((candidate.name, candidate.run.training.epochs or 0))
+        return judgement([k < right.get(candidate.name, 60) for k in range(100)])
+
+    short = run.replace(training=run.training.replace(epochs=8.0))
+    entries = [
+        Entry(Candidate(name, short), [judgement([k < right[name] for k in range(100)])]) for name in names
+    ]
+    folds = [Fold.of(examples(), 0)]
+    assert lengthen(entries, folds, time.perf_counter() + 0.1, try_one) == entries
+    assert not tried  # no time
+    found = lengthen(entries, folds, time.perf_counter() + 60, try_one)
+    assert [entry.candidate.name for entry in found[:2]] == ["late, 4 × as long", "late, 2 × as long"]
+    assert tried == [
+        ("soon, 2 × as long", 16.0),
+        *((f"late, {times} × as long", 8.0 * times) for times in (2, 4, 8)),
+    ]
 
 
 def test_a_trial_may_use_what_others_are_not_expected_to_need(run: RunConfig) -> None:

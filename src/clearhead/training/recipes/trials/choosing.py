@@ -30,7 +30,7 @@ from clearhead.training.recipes.trials.candidates import (
 )
 from clearhead.training.recipes.trials.floor import judge_floor
 from clearhead.training.recipes.trials.folds import MOST_CHARACTERS, Fold, training_examples
-from clearhead.training.recipes.trials.halving import Entry, halve, is_clear
+from clearhead.training.recipes.trials.halving import Entry, halve, is_clear, lengthen
 from clearhead.training.recipes.trials.trial import Judgement, try_recipe
 from clearhead.training.recipes.trials.unlabelled import has_words, texts_without_labels, vectors_for
 from clearhead.training.reporting.trials import Measure, describe_score
@@ -261,7 +261,7 @@ def run_trials(
     progress: Progress,
     end: float = 0.0,
 ) -> Trials:
-    """Tries candidates on folds until the deadline, or longer if the run leaves time until the end.
+    """Tries candidates on folds until the deadline, or longer if the run leaves time until the `end` of all minutes.
 
     The floor is judged on the first fold, then where there is time.
     """
@@ -290,6 +290,8 @@ def run_trials(
     later = sum(judgement.seconds for judgement in floor) * (len(folds) - 1)
     last = deadline - min(later, FLOOR * (deadline - started))
     entries = halve(budget.candidates, folds, last, budget.seconds, try_one) if budget.is_enough else []
+    if is_labelled and entries and budget.share == 1:
+        entries = lengthen(entries, folds, end, try_one)
     for fold in (
         folds[1 : max((len(entry.judgements) for entry in entries), default=1)] if is_labelled else ()
     ):
@@ -315,6 +317,8 @@ def with_less_time(run: RunConfig, minutes: float, left: float, preparing: float
 
 def kept_reasons(reasons: Sequence[str], rule: RunConfig, chosen: RunConfig) -> list[str]:
     """The reasons of the rules that are still true of the recipe that was chosen."""
+    if chosen.training.epochs != rule.training.epochs:
+        reasons = [line for line in reasons if "training.epochs =" not in line]
     if chosen.model == rule.model and chosen.tokenizer == rule.tokenizer:
         return list(reasons)
     return [line for line in reasons if not line.startswith(("model.", "tokenizer."))]

@@ -2,6 +2,8 @@
 
 The better half goes on to the next fold, and of that nobody who is clearly behind on the same examples. What was
 judged on several folds counts together. Trials end when the leader is clearly ahead, or the time or the folds are over.
+If the minutes then have room for a longer run, the best are tried with twice the epochs: what learns late, such as a
+transformer, overtakes what learns soon.
 """
 
 import math
@@ -13,12 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clearhead.training.recipes.trials.candidates import Candidate
+from clearhead.config.run import RunConfig
+from clearhead.training.recipes.trials.candidates import AT_THE_END, Candidate
 from clearhead.training.recipes.trials.folds import Fold
 from clearhead.training.recipes.trials.trial import Judgement
+from clearhead.training.run.plan import DEFAULT_EPOCHS
 
 CLEAR = 2.0  # standard errors of the difference by which a leader is clearly ahead
 SLACK = 1.3  # times the seconds of the fold before that a fold may take
+LENGTHENED, LONGEST = 2, 8  # of the best, how many; times the epochs of a recipe, at most
 
 Try = Callable[
     [Candidate, Fold, float], Judgement | None
@@ -100,6 +105,42 @@ def halve(
             entry.judgements.append(judgement)
         alive = survivors(alive)
     return ranked(entries)
+
+
+def lengthen(entries: Sequence[Entry], folds: Sequence[Fold], end: float, try_one: Try) -> list[Entry]:
+    """The entries, the best first, with those of the best recipes at twice the epochs, and again where that helped.
+
+    A longer one must be ahead by a standard error, and leave as much time as it took until the `end` of all minutes:
+    its run learns from more texts.
+    """
+    first, found = entries[0], list(entries)
+    for entry in entries[:LENGTHENED]:
+        name, run, times = entry.candidate.name, entry.candidate.run, 2
+        while entry.is_complete and times <= LONGEST:
+            seconds = 2 * sum(judgement.seconds for judgement in entry.judgements)
+            room = end - time.perf_counter() - seconds
+            if SLACK * seconds > room:
+                break
+            longer = Entry(with_epochs(name, run, times))
+            for fold in folds[: len(entry.judgements)]:
+                judgement = try_one(longer.candidate, fold, room)
+                longer.judgements += [judgement] if judgement else []
+            if len(longer.judgements) < len(entry.judgements) or not longer.is_complete:
+                break
+            found.append(longer)
+            lead, error = longer.lead_over(entry)
+            if lead <= error:
+                break
+            first = longer if longer.lead_over(first)[0] > 0 else first
+            entry, times = longer, 2 * times
+    return [first, *(entry for entry in ranked(found) if entry is not first)]
+
+
+def with_epochs(name: str, run: RunConfig, times: int) -> Candidate:
+    """A candidate that reads the data so many times as often, and is evaluated at the end only."""
+    epochs = times * (run.training.epochs or DEFAULT_EPOCHS)
+    longer = run.replace(training=run.training.replace(epochs=epochs, **AT_THE_END))
+    return Candidate(f"{name}, {times} × as long", longer)
 
 
 def survivors(entries: Sequence[Entry]) -> list[Entry]:
