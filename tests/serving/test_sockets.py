@@ -176,6 +176,16 @@ def test_a_fault_while_reading_holds_up_nobody_else() -> None:
     assert read == [1, 2]
 
 
+def test_a_connection_that_cannot_be_read_further_is_closed_at_once() -> None:
+    """A chunk without a size, after the answer, which did not wait for the body."""
+    with served(most=3) as port, closing(connected(port)) as broken:
+        broken.settimeout(serving.IDLE_SECONDS / 2)
+        broken.sendall(b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n")
+        assert reply(broken).startswith(b"HTTP/1.1 200")
+        broken.sendall(b"zzz\r\n")
+        assert reply(broken) == b""
+
+
 def test_a_connection_that_waits_for_its_answer_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "IDLE_SECONDS", 0.2)
     with served(most=3) as port, closing(connected(port)) as busy:

@@ -29,9 +29,8 @@ BUSY = (
 IDLE_SECONDS = 10.0
 LAST_SECONDS = 2
 OTHER_FILES = 24  # handles for the files of the page, and what libraries open
-URGENT = (
-    b"GET /health/"  # read before whatever else has arrived: who asks may end a server that does not answer
-)
+# Read before whatever else has arrived: a supervisor that gets no answer may end the server.
+URGENT = b"GET /health/"
 TURN_SECONDS = 0.002  # of reading, before the loop looks again at what else there is
 READ_BYTES = 1 << 16  # of a connection at a time: what is in many small pieces must not hold up the others
 
@@ -118,7 +117,11 @@ class IdleProtocol(H11Protocol):
         self.unread -= 1
         if self.transport.is_closing():
             return
-        super().data_received(data)
+        try:
+            super().data_received(data)
+        except BaseException:
+            self.transport.abort()  # or it would stay, and read nothing more
+            raise
         if not (self.unread or self.flow.read_paused):
             self.transport.resume_reading()
 

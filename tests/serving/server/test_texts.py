@@ -2,7 +2,9 @@
 
 import base64
 import json
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 import torch
 from starlette.testclient import TestClient
 
+from clearhead.decoding.live import grammar
 from clearhead.decoding.search import finish
 from clearhead.serving.server.served import in_steps
 from clearhead.serving.server.service import Service
@@ -284,6 +287,28 @@ def schema_of(schema: Any) -> dict[str, Any]:
 def test_schemas_that_cannot_be_followed_are_refused(client: TestClient, schema: Any) -> None:
     error = refused(client, COMPLETIONS, **schema_of(schema))
     assert "JSON schema" in error["message"]
+
+
+def test_texts_without_a_schema_do_not_wait_until_schemas_are_tried(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def slow(schema: str) -> str:
+        has_begun.set()
+        may_end.wait(60)
+        return "it takes too long"
+
+    monkeypatch.setattr(grammar, "fault_of", slow)
+    with ThreadPoolExecutor(3) as threads:
+        waiting = [
+            threads.submit(refused, client, COMPLETIONS, **schema_of({"enum": [place]})) for place in range(3)
+        ]
+        assert has_begun.wait(60)
+        assert ask(client, COMPLETIONS, prompt="x", max_tokens=1)["choices"]
+        assert not any(one.done() for one in waiting)
+        may_end.set()
+    assert all("it takes too long" in one.result()["message"] for one in waiting)
 
 
 def test_a_json_text_that_may_neither_end_nor_continue_is_refused(client: TestClient) -> None:

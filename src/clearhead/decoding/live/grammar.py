@@ -20,7 +20,7 @@ from clearhead.text.tokenizers.tokenizer import Tokenizer
 
 LARGEST_SCHEMA = 1 << 15  # characters
 TRIAL = Path(__file__).with_name("schema_trial.py")
-TRIAL_SECONDS = 10.0  # also beside other programs; `schema_trial.py` limits what it may work
+TRIAL_SECONDS = 30.0  # also beside many other programs; `schema_trial.py` limits what it may work
 
 
 class Vocabulary:
@@ -51,18 +51,17 @@ def guide_of(tokenizer: Tokenizer, size: int, ends: tuple[int, ...]) -> Any:
 
 
 @lru_cache(maxsize=256)
-def try_out(schema: str) -> None:
-    """Rejects a schema that another process cannot follow, or not soon enough."""
+def fault_of(schema: str) -> str:
+    """Why another process cannot follow a schema, or not soon enough; nothing if it can."""
     try:
         tried = subprocess.run(
-            [sys.executable, "-I", str(TRIAL)], input=schema, capture_output=True, text=True, timeout=TRIAL_SECONDS
+            [sys.executable, "-P", str(TRIAL)], input=schema, capture_output=True, text=True, timeout=TRIAL_SECONDS
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise refused("it takes too long") from None
-    if tried.returncode:
-        raise refused("it takes too long, or too much memory")
-    if reason := tried.stdout.strip():
-        raise refused(reason)
+        return "it takes too long"
+    if tried.returncode > 0:
+        raise RuntimeError(f"No JSON schema can be tried: {tried.stderr[-500:]}")
+    return "it takes too long, or too much memory" if tried.returncode else tried.stdout.strip()
 
 
 class JsonGrammar:
@@ -81,7 +80,8 @@ class JsonGrammar:
         guide = guide_of(tokenizer, size, tuple(ends))
         from clearhead.decoding.live.schema_trial import matcher_of
 
-        try_out(text)
+        if fault := fault_of(text):
+            raise refused(fault)
         try:
             self.matcher = matcher_of(text, guide)
         except Exception as error:

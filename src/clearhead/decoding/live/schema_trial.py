@@ -40,6 +40,6 @@ if __name__ == "__main__":
     limit()
     try:
         reason = matcher_of(sys.stdin.read(), LLTokenizer("byte")).get_error()
-    except Exception as error:
+    except BaseException as error:  # llguidance's panics are not of the class Exception
         reason = str(error)
     sys.stdout.write(reason)

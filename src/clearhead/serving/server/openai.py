@@ -55,7 +55,8 @@ class Endpoints:
         body = await read_body(request, CompletionBody, self.service)
         model = self.service.find(body.model)
         asked = partial(model.completions, body, salt_of(request))
-        answer = await self.service.submit(model, len(listed(body.prompt)) * body.n, asked)
+        count, has_schema = len(listed(body.prompt)) * body.n, body.response_format is not None
+        answer = await self.service.submit(model, count, asked, has_schema)
         texts = CompletionTexts(answer.asked, model.tokenizer)
         frame = frame_of("cmpl", "text_completion", body.model)
         if body.stream:
@@ -66,7 +67,8 @@ class Endpoints:
         """Answers a conversation."""
         body = await read_body(request, ChatBody, self.service)
         model = self.service.find(body.model)
-        answer = await self.service.submit(model, body.n, partial(model.chat, body, salt_of(request)))
+        asked = partial(model.chat, body, salt_of(request))
+        answer = await self.service.submit(model, body.n, asked, body.response_format is not None)
         texts = ChatTexts(answer.asked, model.tokenizer)
         if body.stream:
             frame = frame_of("chatcmpl", "chat.completion.chunk", body.model)

@@ -43,6 +43,9 @@ class Service:
         self.models = {model.name: model for model in models}
         self.settings, self.metrics = settings, metrics or Metrics()
         self.threads = ThreadPoolExecutor(PREPARERS, "prepare")
+        self.schemas = ThreadPoolExecutor(
+            1, "schema"
+        )  # which are tried: what has none does not wait for them
         # What a step leaves for each event loop, each call once; only the decode thread touches it.
         self.outbox: dict[asyncio.AbstractEventLoop, dict[Call, None]] = {}
         self.is_taken = threading.Event()
@@ -74,7 +77,8 @@ class Service:
         """Ends the threads."""
         self.is_stopped.set()
         self.worker.stop()
-        self.threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self.threads, self.schemas):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     @property
     def is_ready(self) -> bool:
@@ -89,9 +93,10 @@ class Service:
             raise Refused(f"There is no model {name[:80]!r}. {suggest(name[:80], self.models)}", 404, "model")
         return self.models[name]
 
-    async def prepare(self, work: Callable[[], Result]) -> Result:
+    async def prepare(self, work: Callable[[], Result], has_schema: bool = False) -> Result:
         """Does something that takes a moment, such as to encode a text, outside the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(self.threads, work)
+        threads = self.schemas if has_schema else self.threads
+        return await asyncio.get_running_loop().run_in_executor(threads, work)
 
     def post(self, loop: asyncio.AbstractEventLoop, call: Call) -> None:
         """Leaves a call for the event loop, which does it once after the step; in the decode thread."""
@@ -135,11 +140,13 @@ class Service:
         model.open += more
         self.metrics.texts.labels(model.name).set(model.open)
 
-    async def submit(self, model: ServedModel, count: int, prepare: Callable[[], Asked]) -> "Answer":
-        """Queues the texts of a request, so many; `prepare` encodes them."""
+    async def submit(
+        self, model: ServedModel, count: int, prepare: Callable[[], Asked], has_schema: bool
+    ) -> "Answer":
+        """Queues the texts of a request, so many; `prepare` encodes them, and tries their schema."""
         self.reserve(model, count)
         try:
-            asked = await self.prepare(prepare)
+            asked = await self.prepare(prepare, has_schema)
         except BaseException:
             self.release(model, count)
             raise

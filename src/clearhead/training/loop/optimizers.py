@@ -27,8 +27,8 @@ ROUNDS = 5
 class Muon(Optimizer):
     """Momentum made orthogonal, matrices of one shape together.
 
-    `torch.optim.Muon` always computes in bfloat16, which is many times slower on CPUs without bfloat16 instructions,
-    and four times as fast on others: here in the format of the forward pass.
+    `torch.optim.Muon` always computes in bfloat16, which is slower on CPUs without bfloat16 instructions, and faster on
+    others: here in the format of the forward pass.
     """
 
     def __init__(
