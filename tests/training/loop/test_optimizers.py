@@ -20,6 +20,7 @@ from clearhead.training.loop.optimizers import (
     hidden_matrices,
     make_optimizers,
     orthogonal,
+    set_precision,
     set_rate,
 )
 from tests.models.cases import CASES, Case, configure
@@ -74,6 +75,19 @@ def test_orthogonal_in_bfloat16_is_the_same_within_its_rounding() -> None:
     assert U.dtype == G.dtype
     assert not torch.equal(U, orthogonal(G))
     assert torch.allclose(U, orthogonal(G), atol=0.05)
+
+
+def test_the_format_can_change_and_what_is_kept_stays() -> None:
+    weights = [nn.Parameter(torch.randn(4, 6))]
+    optimizer = Muon(weights, lr=0.1, momentum=0.9, weight_decay=0.0)
+    give_gradients(weights, 0)
+    optimizer.step()
+    kept = optimizer.state[weights[0]]["average"]
+    set_precision([optimizer], "bfloat16")
+    assert optimizer.dtype == torch.bfloat16
+    optimizer.step()
+    assert optimizer.state[weights[0]]["average"] is kept
+    assert kept.dtype == torch.float32
 
 
 def plain_orthogonal(G: Tensor) -> Tensor:

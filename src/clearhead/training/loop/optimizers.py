@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-from clearhead.config.training import TrainingConfig
+from clearhead.config.training import Precision, TrainingConfig
 from clearhead.models.stack import Stack
 from clearhead.training.distributed.collectives import map_over_ranks
 from clearhead.training.loop.adapters import adapters_of
@@ -37,10 +37,9 @@ class Muon(Optimizer):
         lr: float,
         momentum: float,
         weight_decay: float,
-        dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__(weights, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
-        self.orthogonal = partial(orthogonal, dtype=dtype)
+        self.dtype = torch.float32
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
@@ -63,7 +62,7 @@ class Muon(Optimizer):
         """Changes the matrices of some groups; those of a job have one shape."""
         for group, weights in jobs:
             M = [self.momentum_of(weight, group["momentum"]) for weight in weights]
-            U = map_over_ranks(self.orthogonal, M)
+            U = map_over_ranks(partial(orthogonal, dtype=self.dtype), M)
             # A tall matrix writes into more directions than it reads from: it may take larger steps.
             rows, columns = weights[0].shape
             rate = group["lr"] * max(1.0, rows / columns) ** 0.5
@@ -134,8 +133,8 @@ def make_optimizers(model: nn.Module, training: TrainingConfig) -> list[Optimize
     optimizers: list[Optimizer] = []
     if matrices:
         groups = by_rate(matrices, shares, training.matrix_rate, training.weight_decay)
-        dtype = getattr(torch, pick_precision(training, matrices[0].device))
-        optimizers.append(Muon(groups, training.matrix_rate, training.momentum, training.weight_decay, dtype))
+        optimizers.append(Muon(groups, training.matrix_rate, training.momentum, training.weight_decay))
+        set_precision(optimizers, pick_precision(training, matrices[0].device))
     if rest:
         optimizers.append(
             AdamW(
@@ -161,6 +160,13 @@ def by_rate(
     for weight in weights:
         rates.setdefault(rate * shares[id(weight)], []).append(weight)
     return [{"params": group, "lr": lr, "weight_decay": decay} for lr, group in rates.items()]
+
+
+def set_precision(optimizers: list[Optimizer], precision: Precision) -> None:
+    """Lets Muon compute in a number format; what it keeps stays as it is."""
+    for optimizer in optimizers:
+        if isinstance(optimizer, Muon):
+            optimizer.dtype = getattr(torch, precision)
 
 
 def set_rate(optimizers: list[Optimizer], share: float) -> None:

@@ -25,7 +25,7 @@ from clearhead.models.model import Model
 from clearhead.training.distributed.collectives import local_rows
 from clearhead.training.distributed.ranks import ranks
 from clearhead.training.loop.device import pick_precision
-from clearhead.training.loop.optimizers import make_optimizers
+from clearhead.training.loop.optimizers import set_precision
 from clearhead.training.loop.threads import one_core_each
 from clearhead.training.loop.trainer import Trainer
 from clearhead.training.run.allocations import AllocationMeter, release_memory
@@ -88,7 +88,7 @@ def take_trial_steps(
                 check(of_a_row * -(-batch.rows // shares) + weight_bytes(trial.model, True))
                 precision, gain = choose_precision(trial, batch)
                 trial.training = trial.training.replace(precision=precision)
-                trial.optimizers = make_optimizers(trial.model, trial.training)
+                set_precision(trial.optimizers, precision)
             if step in (0, TRIAL_STEPS + 1):  # what the other format, or one thread, has left
                 release_memory()
             trial.splits_batches = splits and step > TRIAL_STEPS  # the meter sees one thread only
