@@ -22,7 +22,7 @@ from clearhead.models.inputs import Inputs
 from clearhead.training.loop.losses import inputs_of, loss_of
 from clearhead.training.recipes.data_sample import DataSample, sample_data, texts_of
 from clearhead.training.recipes.suggest import recipe_for
-from clearhead.training.recipes.trials import budget, choosing
+from clearhead.training.recipes.trials import budget, choosing, halving
 from clearhead.training.recipes.trials.budget import Budget, fit_into
 from clearhead.training.recipes.trials.candidates import RULE, Candidate, candidates_for, larger_candidates
 from clearhead.training.recipes.trials.choosing import Trials, choose_recipe, with_less_time
@@ -469,6 +469,7 @@ def test_the_winner_is_the_recipe_with_the_rest_of_the_time(
     minutes = 0.4
     monkeypatch.setitem(choosing.FEWEST_MINUTES, "labelled", minutes)
     monkeypatch.setitem(choosing.SHARES, "labelled", 0.3)
+    monkeypatch.setattr(halving, "LONGEST", 1)  # longer trials may take what this share leaves
     told: list[str] = []
     config, reasons, found = choose_recipe(
         "classify", [table], minutes, {"training.threads": "1"}, 1, lambda what, left: told.append(what)
@@ -478,7 +479,7 @@ def test_the_winner_is_the_recipe_with_the_rest_of_the_time(
     assert config.training.minutes is not None
     assert config.training.minutes < minutes
     assert reasons[-1].startswith("trials: ")
-    assert found.seconds < minutes * 60
+    assert found.seconds < minutes * 60 * 0.5
     assert any("Trying" in what for what in told)
     page = str(trials_section(json.loads(json.dumps(found.to_json()))))
     assert all(entry.candidate.name in page for entry in found.entries)

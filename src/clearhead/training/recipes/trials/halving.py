@@ -124,8 +124,10 @@ def lengthen(entries: Sequence[Entry], folds: Sequence[Fold], end: float, try_on
             longer = Entry(with_epochs(name, run, times))
             for fold in folds[: len(entry.judgements)]:
                 judgement = try_one(longer.candidate, fold, room)
-                longer.judgements += [judgement] if judgement else []
-            if len(longer.judgements) < len(entry.judgements) or not longer.is_complete:
+                if judgement is None or not judgement.is_complete:
+                    break
+                longer.judgements.append(judgement)
+            if len(longer.judgements) < len(entry.judgements):
                 break
             found.append(longer)
             lead, error = longer.lead_over(entry)
