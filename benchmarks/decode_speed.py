@@ -172,9 +172,8 @@ def measure(size: str, options: Any, place: Path) -> dict[str, Any]:
     for batch in options.batches:
         prompts = torch.randint(0, vocabulary, (batch, PROMPT), generator=generator).tolist()
         found, again = in_turn(engines, prompts, NEW, options.rounds), memory_bandwidth()
-        bandwidth |= {
-            way: max(speed, again[way]) for way, speed in bandwidth.items()
-        }  # it varies by the minute
+        # It varies by the minute.
+        bandwidth = {way: max(speed, again[way]) for way, speed in bandwidth.items()}
         results[f"batch {batch}"] = summary(found, batch * NEW, bytes_of, max(bandwidth.values()))
         show(f"{size}, batch {batch}", results[f"batch {batch}"])
     prompts = torch.randint(0, vocabulary, (1, LONG), generator=generator).tolist()

@@ -18,9 +18,8 @@ import torch
 import transformers as hf
 
 HERE = Path(__file__).parent
-PAUSE = (
-    0.3  # seconds before a run: threads of OpenMP occupy a core that long after one, waiting for more work
-)
+# Seconds before a run: threads of OpenMP occupy a core that long after one, waiting for more work.
+PAUSE = 0.3
 
 
 class Peer:
