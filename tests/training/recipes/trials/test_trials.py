@@ -24,11 +24,17 @@ from clearhead.training.recipes.data_sample import DataSample, sample_data, text
 from clearhead.training.recipes.suggest import recipe_for
 from clearhead.training.recipes.trials import budget, choosing, halving
 from clearhead.training.recipes.trials.budget import Budget, fit_into
-from clearhead.training.recipes.trials.candidates import RULE, Candidate, candidates_for, larger_candidates
+from clearhead.training.recipes.trials.candidates import (
+    ONCE,
+    RULE,
+    Candidate,
+    candidates_for,
+    larger_candidates,
+)
 from clearhead.training.recipes.trials.choosing import Trials, choose_recipe, with_less_time
 from clearhead.training.recipes.trials.floor import judge_floor
 from clearhead.training.recipes.trials.folds import Fold, FoldData, prepare_fold, training_examples
-from clearhead.training.recipes.trials.halving import Entry, halve, lengthen, ranked
+from clearhead.training.recipes.trials.halving import LONGER, Entry, halve, lengthen, ranked
 from clearhead.training.recipes.trials.trial import Judgement, judge, try_recipe
 from clearhead.training.reporting.trials import trials_section
 from clearhead.training.run.plan import model_config
@@ -249,6 +255,43 @@ def test_the_best_are_tried_longer_as_long_as_that_helps(run: RunConfig) -> None
     ]
 
 
+def test_longer_tries_leave_the_time_of_a_run(run: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine that has become slower every fold takes all it is given, and all folds together end in time."""
+    now, end = 0.0, 200.0
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+
+    def try_one(candidate: Candidate, fold: Fold, seconds: float) -> Judgement | None:
+        nonlocal now
+        if seconds <= 0:
+            return None
+        now += seconds
+        return Judgement(np.array([True, True]), 0.1, 10, seconds, True)
+
+    folds = [Fold.of(examples(), number) for number in range(3)]
+    entry = Entry(Candidate("a", run), [Judgement(np.array([True, False]), 0.5, 10, 10.0, True)] * 3)
+    assert lengthen([entry], folds, end, try_one) == [entry]
+    assert 0 < now <= end - LONGER * 20
+
+
+def test_an_average_of_evaluations_keeps_them(run: RunConfig) -> None:
+    """Who averages the last evaluations needs more than one; other candidates are evaluated at their end."""
+    sample = sample_data(run.data, "labelled")
+    averaged = run.replace(training=run.training.replace(average="last"))
+    for given, every in ((run, ONCE["evaluate_every"]), (averaged, run.training.evaluate_every)):
+        found = candidates_for(given, sample, {})[1:]
+        assert {one.run.training.evaluate_every for one in found} == {every}
+
+
+def test_a_trial_whose_loss_is_not_finite_is_the_worst(run: RunConfig) -> None:
+    """It ends neither the command nor the order of the others."""
+    fold = Fold.of(examples(), 0)
+    wild = run.replace(training=run.training.replace(learning_rate=1e38, matrix_rate=1e38, epochs=6.0))
+    found = try_recipe(wild, prepare_fold(wild, fold), time.perf_counter() + 60)
+    assert found is not None
+    assert math.isfinite(found.loss)
+    assert found.loss > 10
+
+
 def test_a_trial_may_use_what_others_are_not_expected_to_need(run: RunConfig) -> None:
     """The first of two has all but the second's share of the time; a later fold that is cut does not count."""
     fold, seconds = Fold.of(examples(), 0), []
@@ -352,6 +395,19 @@ def test_what_is_stated_is_not_varied(book: str) -> None:
     run = unlabelled_recipe("language-model", book)
     found = larger_candidates(run, lambda more: run, {"model.d": "64"})
     assert [candidate.name for candidate in found] == [RULE, "smaller steps"]
+
+
+def test_smaller_steps_are_smaller_for_every_optimizer(book: str) -> None:
+    """That of matrices has a rate of its own."""
+    run, changes = unlabelled_recipe("language-model", book), {}
+
+    def recipe_with(more: dict[str, str]) -> RunConfig:
+        changes.update(more)
+        return run
+
+    larger_candidates(run, recipe_with, {"model.d": "64", "tokenizer.vocabulary": "600"})
+    rates = run.training.learning_rate / 2, run.training.matrix_rate / 2
+    assert changes == {"training.learning_rate": str(rates[0]), "training.matrix_rate": str(rates[1])}
 
 
 def test_what_does_not_go_with_the_stated_is_skipped(book: str) -> None:

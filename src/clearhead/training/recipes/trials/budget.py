@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from clearhead.config.run import RunConfig
 from clearhead.training.recipes.trials.candidates import Candidate
 from clearhead.training.recipes.trials.folds import Fold, FoldData, prepare_fold
+from clearhead.training.recipes.trials.halving import LONGER
 from clearhead.training.recipes.trials.trial import expected_seconds, steps_of
 
 MEASURING = 0.4  # of the time, at most, that preparing and timing the candidates takes
 FIRST_FOLD = 0.7  # of the time that is left then, for the first fold: the machine may become busier
-LONGER = 1.5  # times a complete trial that the run takes, which learns from more texts
 FEW_TEXTS = 0.3  # the share of the texts below which fewer candidates are tried instead
 FEWEST_TEXTS = 0.05  # the share below which trials say nothing
 FEWEST_SECONDS = 3.0  # of a trial that ends with the time

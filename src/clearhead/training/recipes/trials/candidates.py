@@ -69,7 +69,9 @@ DNA: dict[str, Table] = {
 }  # fmt: skip
 
 
-AT_THE_END = {"evaluate_every": 1_000_000}
+ONCE = {
+    "evaluate_every": 1_000_000
+}  # steps: more than any trial has, so that a run is evaluated at its end only
 VECTORS = ("filters over words", "mean over words")  # which can start from vectors of unlabelled texts
 ONLY_FROM_VECTORS = ("mean over words",)  # which has won no trial without them
 
@@ -139,7 +141,8 @@ def larger_candidates(
         changes["a larger model"] = {"model.d": larger[0], **{f"model.{name}": larger[1] for name in names}}
     if run.tokenizer.kind == "bpe" and run.tokenizer.vocabulary:
         changes["more tokens"] = {"tokenizer.vocabulary": 2 * run.tokenizer.vocabulary}
-    changes["smaller steps"] = {"training.learning_rate": run.training.learning_rate / 2}
+    rates = ("learning_rate", "matrix_rate")
+    changes["smaller steps"] = {f"training.{rate}": getattr(run.training, rate) / 2 for rate in rates}
     found = [Candidate(RULE, run)]
     for name, settings in changes.items():
         if stated.keys() & settings.keys():
@@ -158,7 +161,7 @@ def tables_of(run: RunConfig, table: Table, sample: DataSample) -> dict[str, Any
     epochs = {"epochs": table.get("training", {}).get("epochs") or training.get("epochs") or 0.0}
     # In its trial a candidate was trained to the end. With a validation loss that is smallest in the middle, when steps
     # are still large, the model of that step would be kept: it labels fewer texts rightly.
-    training = training | epochs | AT_THE_END | table.get("training", {})
+    training = training | epochs | at_the_end(training.get("average")) | table.get("training", {})
     model = table["model"]
     if table["tokenizer"]["kind"] == "character":
         model, more = fitting_runs(sample)
@@ -167,6 +170,11 @@ def tables_of(run: RunConfig, table: Table, sample: DataSample) -> dict[str, Any
         context, more = context_of(run, table, sample)
         model, training = {"context": context} | table["model"], training | more
     return given | {"tokenizer": dict(table["tokenizer"]), "model": model, "training": training}
+
+
+def at_the_end(average: str | None) -> dict[str, Any]:
+    """The setting for one evaluation, after the last step, unless what is stated averages over evaluations."""
+    return {} if average == "last" else ONCE
 
 
 def fitting_runs(sample: DataSample) -> tuple[dict[str, Any], dict[str, Any]]:

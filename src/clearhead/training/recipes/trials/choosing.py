@@ -290,12 +290,12 @@ def run_trials(
     later = sum(judgement.seconds for judgement in floor) * (len(folds) - 1)
     last = deadline - min(later, FLOOR * (deadline - started))
     entries = halve(budget.candidates, folds, last, budget.seconds, try_one) if budget.is_enough else []
+    if is_labelled:
+        tried = max((len(entry.judgements) for entry in entries), default=1)
+        floor += [judge_floor(fold, sample.is_dna, deadline) for fold in folds[1:tried]]
     if is_labelled and entries and budget.share == 1:
+        deadline = max(deadline, end)
         entries = lengthen(entries, folds, end, try_one)
-    for fold in (
-        folds[1 : max((len(entry.judgements) for entry in entries), default=1)] if is_labelled else ()
-    ):
-        floor.append(judge_floor(fold, sample.is_dna, deadline))
     names = {entry.candidate.name for entry in entries}
     untried = tuple(candidate.name for candidate in candidates if candidate.name not in names)
     seconds = time.perf_counter() - started

@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clearhead.config.run import RunConfig
-from clearhead.training.recipes.trials.candidates import AT_THE_END, Candidate
+from clearhead.training.recipes.trials.candidates import Candidate, at_the_end
 from clearhead.training.recipes.trials.folds import Fold
 from clearhead.training.recipes.trials.trial import Judgement
 from clearhead.training.run.plan import DEFAULT_EPOCHS
 
 CLEAR = 2.0  # standard errors of the difference by which a leader is clearly ahead
 SLACK = 1.3  # times the seconds of the fold before that a fold may take
+LONGER = 1.5  # times a complete trial that the run takes, which learns from more texts
 LENGTHENED, LONGEST = 2, 8  # of the best, how many; times the epochs of a recipe, at most
 
 Try = Callable[
@@ -110,20 +111,19 @@ def halve(
 def lengthen(entries: Sequence[Entry], folds: Sequence[Fold], end: float, try_one: Try) -> list[Entry]:
     """The entries, the best first, with those of the best recipes at twice the epochs, and again where that helped.
 
-    A longer one must be ahead by a standard error, and leave as much time as it took until the `end` of all minutes:
-    its run learns from more texts.
+    A longer one must be ahead by a standard error, and leave the time of its run until the `end` of all minutes.
     """
     first, found = entries[0], list(entries)
     for entry in entries[:LENGTHENED]:
         name, run, times = entry.candidate.name, entry.candidate.run, 2
         while entry.is_complete and times <= LONGEST:
-            seconds = 2 * sum(judgement.seconds for judgement in entry.judgements)
-            room = end - time.perf_counter() - seconds
-            if SLACK * seconds > room:
+            seconds = [2 * judgement.seconds for judgement in entry.judgements]
+            last = end - LONGER * max(seconds)
+            if time.perf_counter() + SLACK * sum(seconds) > last:
                 break
             longer = Entry(with_epochs(name, run, times))
             for fold in folds[: len(entry.judgements)]:
-                judgement = try_one(longer.candidate, fold, room)
+                judgement = try_one(longer.candidate, fold, last - time.perf_counter())
                 if judgement is None or not judgement.is_complete:
                     break
                 longer.judgements.append(judgement)
@@ -141,7 +141,7 @@ def lengthen(entries: Sequence[Entry], folds: Sequence[Fold], end: float, try_on
 def with_epochs(name: str, run: RunConfig, times: int) -> Candidate:
     """A candidate that reads the data so many times as often, and is evaluated at the end only."""
     epochs = times * (run.training.epochs or DEFAULT_EPOCHS)
-    longer = run.replace(training=run.training.replace(epochs=epochs, **AT_THE_END))
+    longer = run.replace(training=run.training.replace(epochs=epochs, **at_the_end(run.training.average)))
     return Candidate(f"{name}, {times} × as long", longer)
 
 

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from clearhead import vector_folder
+from clearhead.config.data import MOST
 from clearhead.config.run import RunConfig
 from clearhead.data.batching.batches import IGNORE, Position
 from clearhead.data.batching.collate import Windows
@@ -29,6 +30,7 @@ from clearhead.training.run.plan import DEFAULT_EPOCHS, model_config
 from clearhead.training.run.word_embeddings import set_embeddings
 
 TIMED_STEPS = 3  # after one to warm up, from which the time of a trial is computed
+WORST = 100.0  # nats of a prediction that is not finite
 JUDGING = 0.5  # the time of a step that judging a batch takes
 
 
@@ -84,10 +86,13 @@ def new_model(run: RunConfig, data: FoldData) -> Model:
 
 
 def for_a_trial(run: RunConfig) -> RunConfig:
-    """The recipe without what only a whole run needs; a record of every step, after which the clock is read."""
+    """The recipe without what only a whole run needs; a record of every step, after which the clock is read.
+
+    A trial whose loss is not finite does not end the command: it is judged as it is.
+    """
     return run.replace(
         training=run.training.replace(
-            precision="float32", patience=None, steps=None, minutes=None, log_every=1
+            precision="float32", patience=None, steps=None, minutes=None, log_every=1, most_skipped=MOST
         )
     )
 
@@ -132,6 +137,7 @@ def judge(model: Model, data: FoldData, batch_tokens: int) -> tuple[NDArray[Any]
         batch, numbers = batches.at(Position(0, step)).to(device), batches.plan.examples(0, step)
         Z, wanted = side_by_side(model(inputs_of(batch)), batch)
         each = F.cross_entropy(Z, wanted, ignore_index=IGNORE, reduction="none").view(batch.rows, -1)
+        each = each.nan_to_num(nan=WORST, posinf=WORST)
         nats += float(each.sum())
         if is_labelled:
             scores[numbers] = (Z.argmax(-1) == wanted).cpu().numpy()
