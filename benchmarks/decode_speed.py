@@ -137,6 +137,8 @@ def write_models(theirs: Any, place: Path, vocabulary: int) -> None:
 
 def measure(size: str, options: Any, place: Path) -> dict[str, Any]:
     """All engines on one model."""
+    place = place / size
+    place.mkdir(parents=True, exist_ok=True)
     vocabulary = SIZES[size]["vocab_size"]
     theirs = gpt2(SIZES[size])
     if not (place / "int8").exists():

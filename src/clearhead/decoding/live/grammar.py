@@ -22,6 +22,8 @@ LARGEST_SCHEMA = 1 << 15  # characters
 TRIAL = Path(__file__).with_name("schema_trial.py")
 TRIAL_SECONDS = 30.0  # also beside many other programs; `schema_trial.py` limits what it may work
 
+KILLED = -9  # by SIGKILL, which `schema_trial.py` does not use
+
 
 class Vocabulary:
     """A tokenizer as llguidance asks for it: the bytes of every token."""
@@ -52,14 +54,14 @@ def guide_of(tokenizer: Tokenizer, size: int, ends: tuple[int, ...]) -> Any:
 
 @lru_cache(maxsize=256)
 def fault_of(schema: str) -> str:
-    """Why another process cannot follow a schema, or not soon enough; nothing if it can."""
-    try:
-        tried = subprocess.run(
-            [sys.executable, "-P", str(TRIAL)], input=schema, capture_output=True, text=True, timeout=TRIAL_SECONDS
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return "it takes too long"
-    if tried.returncode > 0:
+    """Why another process cannot follow a schema, or not soon enough; nothing if it can.
+
+    What a busy machine or another program did to that process is an error, which is not remembered.
+    """
+    tried = subprocess.run(
+        [sys.executable, "-P", str(TRIAL)], input=schema, capture_output=True, text=True, timeout=TRIAL_SECONDS
+    )  # fmt: skip
+    if tried.returncode > 0 or tried.returncode == KILLED:
         raise RuntimeError(f"No JSON schema can be tried: {tried.stderr[-500:]}")
     return "it takes too long, or too much memory" if tried.returncode else tried.stdout.strip()
 
@@ -80,7 +82,11 @@ class JsonGrammar:
         guide = guide_of(tokenizer, size, tuple(ends))
         from clearhead.decoding.live.schema_trial import matcher_of
 
-        if fault := fault_of(text):
+        try:
+            fault = fault_of(text)
+        except subprocess.TimeoutExpired:
+            raise refused("it takes too long") from None
+        if fault:
             raise refused(fault)
         try:
             self.matcher = matcher_of(text, guide)
@@ -101,7 +107,7 @@ class JsonGrammar:
         Z = Z.masked_fill(bits[: len(Z)].to(Z.device) == 0, -torch.inf)
         if float(Z.max()) == -torch.inf:
             raise InputError(
-                "What may follow in the JSON text may not be written.\nBan fewer ids, or lower min_tokens."
+                "Every token that the schema allows next is banned.\nBan fewer ids, or lower min_tokens."
             )
         return Z
 

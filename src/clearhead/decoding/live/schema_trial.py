@@ -41,5 +41,5 @@ if __name__ == "__main__":
     try:
         reason = matcher_of(sys.stdin.read(), LLTokenizer("byte")).get_error()
     except BaseException as error:  # llguidance's panics are not of the class Exception
-        reason = str(error)
+        reason = str(error) or type(error).__name__  # a MemoryError says nothing
     sys.stdout.write(reason)

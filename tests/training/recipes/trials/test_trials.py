@@ -180,7 +180,7 @@ def test_a_budget_prepares_equal_tokens_once_and_stops_at_its_time(
     found = Budget.of(both, fold, time.perf_counter() + 1000)
     assert (len(prepared), found.share, found.is_enough) == (1, 1.0, True)
     now = time.perf_counter()
-    assert Budget.of(both, fold, now + 10, now + 100).deadline == now + 100 - budget.LONGER * 1.0
+    assert Budget.of(both, fold, now + 10, now + 100).deadline == now + 100 - halving.LONGER * 1.0
     assert Budget.of(both, fold, now + 10, now + 5).deadline == now + 10
     prepared.clear()
     late = Budget.of(both, fold, time.perf_counter() - 1)
