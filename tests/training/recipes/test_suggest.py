@@ -14,9 +14,11 @@ from clearhead.data.prepare import prepare
 from clearhead.errors import ClearheadError, ConfigError, DataError
 from clearhead.model_folder import Bundle, save
 from clearhead.models.build import build
+from clearhead.training.recipes import machine
 from clearhead.training.recipes.columns import guess_columns
 from clearhead.training.recipes.data_sample import SAMPLE_CHARACTERS, sample_data
-from clearhead.training.recipes.sizing import Machine
+from clearhead.training.recipes.machine import CORE_SPEED
+from clearhead.training.recipes.sizing import DROPOUTS
 from clearhead.training.recipes.suggest import recipe_for
 from clearhead.training.run.plan import count_steps
 from clearhead.training.run.run import make_run
@@ -24,6 +26,12 @@ from tests.narrow import transformer
 
 LETTERS = random.Random(1)
 TWO_CORES = {"training.threads": "2"}
+
+
+@pytest.fixture(autouse=True)
+def _steady(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same speed whatever else computes, so that the same sizes are chosen each time."""
+    monkeypatch.setattr(machine, "measured_speed", lambda d, threads, precision: threads * CORE_SPEED)
 
 
 def words(count: int) -> str:
@@ -50,7 +58,7 @@ def weights(config: RunConfig) -> int:
 
 
 def test_more_text_means_larger_pieces_and_models_that_read_it_less_often(tmp_path: Path) -> None:
-    made = [recipe_for("language-model", [text_file(tmp_path, size)], overrides=TWO_CORES)[0]
+    made = [recipe_for("language-model", [text_file(tmp_path, size)], 60, TWO_CORES)[0]
             for size in (10_000, 100_000, 1_000_000, 6_000_000)]  # fmt: skip
     vocabularies = [config.tokenizer.vocabulary if config.tokenizer.kind == "bpe" else 0 for config in made]
     assert vocabularies == sorted(vocabularies)
@@ -63,7 +71,7 @@ def test_more_text_means_larger_pieces_and_models_that_read_it_less_often(tmp_pa
     assert dropouts[-1] < dropouts[0]
     shares = [config.data.validation for config in made]
     assert shares == sorted(shares, reverse=True)  # type: ignore[type-var]
-    assert all(config.training.minutes == 10 and config.training.epochs == 30 for config in made)
+    assert all(config.training.minutes == 60 and config.training.epochs == 30 for config in made)
 
 
 def test_more_time_and_more_cores_mean_a_larger_model(tmp_path: Path) -> None:
@@ -126,17 +134,28 @@ def test_what_the_user_says_is_kept_and_the_rest_follows(tmp_path: Path) -> None
         ({"training.epochs": "5", "training.minutes": "10"}, 5),
     ],
 )
-def test_dropout_follows_how_often_the_text_will_be_read(
+def test_dropout_follows_how_much_can_be_memorised(
     length: dict[str, str], readings: float, tmp_path: Path
 ) -> None:
     config, reasons = recipe_for(
         "language-model", [text_file(tmp_path, 20_000)], overrides=TWO_CORES | length
     )
+    can_memorise = readings * 12 * weights(config) / 20_000
+    dropout = next(share for most, share in DROPOUTS if can_memorise < most)
+    assert config.model.dropout == dropout
     told = [reason for reason in reasons if "read about" in reason]
-    assert told == [
-        f"model.dropout = {config.model.dropout:g}: the data is read about {readings:.0f} times"
-    ] * (readings >= 3)
-    assert (config.model.dropout > 0) is (readings >= 3)
+    how_often = f"the data is read about {readings:.0f} times"
+    assert told == [f"model.dropout = {dropout:g}: {how_often}, and could be memorised"] * (dropout > 0)
+
+
+def test_a_model_that_cannot_memorise_the_text_has_no_dropout(tmp_path: Path) -> None:
+    """However often it reads it: with dropout such a model learned less."""
+    file = text_file(tmp_path, 400_000)
+    small, large = (
+        recipe_for("language-model", [file], 10, {"model.d": d, "training.epochs": "8"})[0]
+        for d in ("32", "256")
+    )
+    assert (small.model.dropout, large.model.dropout) == (0.0, 0.3)
 
 
 def test_minutes_alone_are_not_cut_by_readings(tmp_path: Path) -> None:
@@ -404,12 +423,6 @@ def test_of_large_data_a_sample_tells_about_all(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_is_an_error_of_ours(task: Task) -> None:
     with pytest.raises(ClearheadError, match="does not exist"):
         recipe_for(task, ["nosuch.csv"])
-
-
-def test_the_work_of_a_machine_grows_with_time_and_cores() -> None:
-    one, two = Machine.here(5, "cpu", 1), Machine.here(10, "cpu", 2)
-    assert two.work == 4 * one.work
-    assert (one.name, two.name) == ("1 core", "2 cores")
 
 
 @pytest.mark.parametrize(

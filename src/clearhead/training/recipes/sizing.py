@@ -6,10 +6,9 @@ more.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
-
-import torch
 
 from clearhead.config.families import family_of
 from clearhead.config.model_base import AnyModelConfig, Shape
@@ -20,22 +19,23 @@ from clearhead.examples import Conversation, Kind
 from clearhead.model_folder import find, read_config
 from clearhead.training.recipes.choices import Choices
 from clearhead.training.recipes.data_sample import DataSample
+from clearhead.training.recipes.machine import Machine
 from clearhead.training.recipes.tokens import FEW_CHARACTERS, characters_per_token, is_aligned_dna
 from clearhead.training.run.plan import DEFAULT_EPOCHS
 from clearhead.training.run.start import fine_tuned_config, gentle_settings
 
-CORE_SPEED = 20e9  # multiplications and additions per second that a core achieves in training
-GPU_SPEED = 10e12
-SIZES = [(64, 2), (128, 3), (128, 4), (192, 4), (256, 6), (384, 6), (512, 8), (768, 12)]  # d, blocks
-# Tokens read in a run for each weight of the blocks, at least: a larger model would learn too little. A translator is
-# better large: with half the tokens per weight it was far better in the same time.
-TOKENS_PER_WEIGHT: dict[Kind, float] = {"text": 3.0, "pair": 1.5, "labelled": 3.0}
+SIZES = [  # d, blocks
+    (64, 2), (96, 2), (96, 3), (128, 3), (128, 4), (192, 4), (256, 4), (256, 6), (384, 6), (512, 8), (768, 12),
+]  # fmt: skip
+# Tokens read in a run for each weight of the blocks, at least: a larger model would learn too little.
+TOKENS_PER_WEIGHT: dict[Kind, float] = {"text": 8.0, "pair": 8.0, "labelled": 3.0}
 MOST_WEIGHTS = 20.0  # weights of the blocks for each token of the data: a larger model would overfit
 MOST_EPOCHS: dict[Kind, float] = {"text": 30.0, "pair": 40.0, "labelled": 8.0}  # more would only overfit
 SMALL = 5_000_000  # characters of labelled texts that a large model would overfit
 PATIENCE = 6  # evaluations, of twenty in a run
 FEWEST_STEPS = 300  # that a model needs to learn anything
-DROPOUTS = ((3.0, 0.0), (8.0, 0.1), (20.0, 0.2), (math.inf, 0.3))  # for fewer than so many epochs
+# By how much a model can memorise: the epochs times its weights per token of the data, for less than so many.
+DROPOUTS = ((10.0, 0.0), (30.0, 0.1), (100.0, 0.2), (math.inf, 0.3))
 BATCHES = (
     (20_000.0, 512),
     (200_000.0, 1024),
@@ -49,23 +49,6 @@ PAIR_CONTEXT = (
 ALL_STACKS = ("encoder_blocks", "decoder_blocks")
 # What the data and the time decide, even if the model starts from another.
 NOT_TAKEN = {"vocabulary", "source_vocabulary", "head", "classes", "labels", "texts"}
-
-
-@dataclass(frozen=True)
-class Machine:
-    """What computes, and how much it computes in the given time."""
-
-    name: str
-    minutes: float
-    work: float  # multiplications and additions
-
-    @classmethod
-    def here(cls, minutes: float, device: str | None, threads: int | None) -> "Machine":
-        """This machine."""
-        if device in (None, "auto", "cuda") and torch.cuda.is_available():
-            return cls("a GPU", minutes, 60 * minutes * GPU_SPEED)
-        cores = threads or torch.get_num_threads()
-        return cls(f"{cores} cores" if cores > 1 else "1 core", minutes, 60 * minutes * cores * CORE_SPEED)
 
 
 def stacks_of(shape: Shape) -> list[str]:
@@ -108,24 +91,29 @@ class Sizing:
         return d * d * blocks * (28.0 if self.kind == "pair" else 12.0)
 
     def readable(self, d: int, blocks: int) -> float:
-        """How many tokens such a model can read in the time: six operations per weight that a token passes."""
+        """How many tokens such a model can read in the time."""
         passed = self.weights(d, blocks) + (0 if self.kind == "labelled" else d * self.vocabulary)
         # In a translator a token passes one of the two stacks, and only a token of the target the head.
-        return self.machine.work / (6 * (passed / 2 if self.kind == "pair" else passed))
+        return self.machine.tokens(d, passed / 2 if self.kind == "pair" else passed)
+
+    def taught(self, sizes: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """The sizes that read enough tokens in the time; what is larger than the first that does not is not timed."""
+        least = TOKENS_PER_WEIGHT[self.kind]
+        return takewhile(lambda size: self.readable(*size) >= least * self.weights(*size), sizes)
 
     def choose_size(self) -> None:
         """Chooses the largest size that reads enough tokens in the time and has enough data."""
-        least = TOKENS_PER_WEIGHT[self.kind]
-        filled = [size for size in SIZES if self.weights(*size) <= MOST_WEIGHTS * self.tokens]
-        taught = [size for size in SIZES if self.readable(*size) >= least * self.weights(*size)]
-        d, blocks = min(filled[-1] if filled else SIZES[0], taught[-1] if taught else SIZES[0])
-        reason = f"the largest that {self.machine.name} can train in {self.machine.minutes:g} minute"
-        reason += "s" * (self.machine.minutes != 1)
-        if not filled or (taught and filled[-1] < taught[-1]):
-            reason = f"the largest that {self.sample.amount} justify"
         if self.is_small:  # one block for tokens with a meaning, one more if letters must be combined first
-            d, blocks = SIZES[0][0], 1 if self.packing > 1 else 2
-            reason = "a larger model would overfit"
+            d, blocks, reason = SIZES[0][0], 1 if self.packing > 1 else 2, "a larger model would overfit"
+        else:
+            filled = [size for size in SIZES if self.weights(*size) <= MOST_WEIGHTS * self.tokens] or SIZES[
+                :1
+            ]
+            taught = list(self.taught(filled)) or SIZES[:1]
+            (d, blocks), unit = taught[-1], "minute" if self.machine.minutes == 1 else "minutes"
+            reason = f"the largest that {self.machine.name} can train in {self.machine.minutes:g} {unit}"
+            if taught[-1] == filled[-1] != SIZES[-1]:
+                reason = f"the largest that {self.sample.amount} justify"
         blocks = min(blocks, self.family.deepest)
         names = stacks_of(self.choices.get("model.shape") or TASKS[self.task].shapes[0])
         self.choices.choose(reason, model__d=d, **{f"model__{name}": blocks for name in names})
@@ -147,6 +135,11 @@ class Sizing:
             self.choices.choose(
                 "the position of a letter matters as much as the letter", model__positions="learned"
             )
+
+    @property
+    def blocks(self) -> int:
+        """The blocks of a stack, as chosen."""
+        return max(1, *(self.choices.get(f"model.{name}") or 1 for name in ALL_STACKS))
 
     @property
     def is_new(self) -> bool:
@@ -201,7 +194,7 @@ class Sizing:
     def choose_training(self) -> None:
         """Chooses batches, length, regularisation and evaluations."""
         batch = next(size for most, size in BATCHES if self.tokens < most)
-        batch = batch if self.machine.name != "a GPU" else 8 * batch
+        batch = 8 * batch if self.machine.is_gpu else batch
         little, much = (
             "small for little text, so that there are enough steps",
             "steady steps; there is text for many",
@@ -228,13 +221,15 @@ class Sizing:
 
     def choose_regularisation(self, expected: float) -> None:
         """Chooses what keeps a new model from overfitting data that it reads so often."""
-        dropout = next(share for most, share in DROPOUTS if expected < most)
+        can_memorise = expected * self.weights(self.choices.get("model.d"), self.blocks) / self.tokens
+        dropout = next(share for most, share in DROPOUTS if can_memorise < most)
         if self.is_small:
             dropout = 0.5 if self.choices.get("tokenizer.kind") == "word" else 0.3
             self.choices.choose("against overfitting", model__dropout=dropout)
         elif dropout:
+            times = max(1, round(expected))
             self.choices.choose(
-                f"the data is read about {max(1, round(expected))} times", model__dropout=dropout
+                f"the data is read about {times} times, and could be memorised", model__dropout=dropout
             )
         if self.kind == "pair":
             self.choices.choose("a sentence has more than one translation", training__label_smoothing=0.1)
@@ -246,7 +241,6 @@ class Sizing:
         )
         if steps is not None:
             return float(steps * batch / self.tokens)
-        blocks = max(1, *(self.choices.get(f"model.{name}") or 1 for name in ALL_STACKS))
-        in_time = self.readable(self.choices.get("model.d"), blocks) / self.tokens
+        in_time = self.readable(self.choices.get("model.d"), self.blocks) / self.tokens
         limits = ((epochs, epochs), (minutes, in_time))
         return float(min((limit for stated, limit in limits if stated is not None), default=DEFAULT_EPOCHS))

@@ -15,7 +15,8 @@ from clearhead.training.recipes.columns import guess_columns
 from clearhead.training.recipes.data_sample import DataSample, sample_data, texts_of
 from clearhead.training.recipes.held_out import choose_held_out
 from clearhead.training.recipes.labelling import choose_labelling
-from clearhead.training.recipes.sizing import Machine, Sizing
+from clearhead.training.recipes.machine import Machine
+from clearhead.training.recipes.sizing import Sizing
 from clearhead.training.recipes.tokens import choose_tokenizer
 
 MINUTES = 10.0
@@ -41,7 +42,8 @@ def recipe_for(
         check_labels(sample)
     choose_held_out(choices, kind, sample)
     asked = minutes or choices.get("training.minutes") or MINUTES
-    machine = Machine.here(asked, choices.get("training.device"), choices.get("training.threads"))
+    settings = (choices.get(f"training.{key}") for key in ("device", "threads", "precision"))
+    machine = Machine.here(asked, *settings)
     is_new = choices.get("training.init_from") is None  # another model brings its tokenizer
     packing = choose_tokenizer(choices, kind, sample) if is_new else 1.0
     Sizing(choices, task, sample, machine, packing).choose()
