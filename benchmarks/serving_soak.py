@@ -1,11 +1,13 @@
 """Does the server hold under load? Many streams for a while, some times over, then ten times the requests it can take.
 
 A model as the recipe `python-lm` describes it, with random weights or those of `--model FOLDER`, 16 streams that start
-again when they end, a new server each run. To warm up, prompts fill what the server keeps of them. Bars, in every run:
-no error, memory in use grows by less than 2 % from the second minute to the last, the time between tokens has a p99 of
-at most 3 × its p50. Then requests arrive at ten times the rate at which the streams were served: what is refused is
+again when they end, a new server each run. Once a minute all end before they start again: what a server gives up when
+it has nothing to do, it must find again. To warm up, prompts fill what the server keeps of them. Bars, in every run: no
+error, memory in use grows by less than 2 % from the second minute to the last, the time between tokens has a p99 of at
+most 3 × its p50. Then requests arrive at ten times the rate at which the streams were served: what is refused is
 refused within 100 ms (p99), what is accepted finishes, and `/health/live` answers with a p99 under 200 ms. Ten times as
 many requests as there is room for, all at the same moment, are measured without a bar for the time of a refusal.
+Started on one core (`taskset -c 0`, with `--threads 1`), server and clients share it, and the results say so.
 """
 
 import asyncio
@@ -32,9 +34,12 @@ from serving_client import (
     write_recipe,
 )
 
+from clearhead.machine.load import usable_cores
+
 STREAMS, SLOTS, QUEUE = 16, 16, 16
 WARM_UP = 500  # prompts of a chunk or more, which fill the store of known beginnings
 MOST_WARM_UPS = 8  # times over
+PAUSE_AFTER = 60.0  # seconds
 LONGEST = 7  # statements of a prompt: with the tokens that follow they fit the context
 
 
@@ -72,9 +77,13 @@ async def soak(port: int, process_id: int, seconds: float) -> dict[str, Any]:
     done: list[Stream] = []
     memory, own = list[float](), list[float]()  # the second says whether growth is ours, or a library's pages
 
-    async def again() -> None:
-        while time.monotonic() < end:
+    async def again(until: float) -> None:
+        while time.monotonic() < until:
             done.append(await ask(port, body(draws)))
+
+    async def stream() -> None:
+        while (now := time.monotonic()) < end:
+            await asyncio.gather(*(again(min(end, now + PAUSE_AFTER)) for _ in range(STREAMS)))
 
     async def watch() -> None:
         while time.monotonic() < end:
@@ -82,7 +91,7 @@ async def soak(port: int, process_id: int, seconds: float) -> dict[str, Any]:
             own.append(own_mb(process_id))
             await asyncio.sleep(1)
 
-    await asyncio.gather(watch(), *(again() for _ in range(STREAMS)))
+    await asyncio.gather(watch(), stream())
     gaps = [gap for stream in done for gap in stream.gaps]
     minute = min(60, len(memory) // 3)
     start, last = statistics.median(memory[minute : 2 * minute]), statistics.median(memory[-minute:])
@@ -198,7 +207,9 @@ def main() -> None:
         "kept": kept,
         "seed": 1,
     }
-    report("serving_soak", {**result, "server_threads": options.threads}, options.save)
+    cores = len(usable_cores())  # which server and clients share
+    question = "serving_soak_one-core" if cores == 1 else "serving_soak"
+    report(question, {**result, "server_threads": options.threads, "usable_cores": cores}, options.save)
 
 
 if __name__ == "__main__":

@@ -212,10 +212,15 @@ class Engine(Generic[S]):
                 if row < len(rows):
                     rows[row], self.running[row] = last, last_text
         self.ahead = deque([tokens[row] for row in rows] for tokens in self.ahead if rows)
-        if not rows:
+        if not rows and not self.keeps_room:
             self.state = None
         elif self.state is not None:
-            self.state.select(torch.tensor(rows))
+            self.state.select(torch.tensor(rows, dtype=torch.long))
+
+    @property
+    def keeps_room(self) -> bool:
+        """Whether the state stays when all texts have left, for the keys and values of the next ones."""
+        return False
 
     def next_to_join(self) -> list[Draft]:
         """The waiting texts that join now.

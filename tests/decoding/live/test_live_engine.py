@@ -131,6 +131,41 @@ def test_a_cancelled_text_frees_its_slot_within_two_steps() -> None:
     assert waiting.ids == []
 
 
+@pytest.mark.parametrize("name", ["plain", "window", "convolution"])
+def test_texts_that_come_after_a_pause_take_the_room_of_those_before(name: str) -> None:
+    """Or a server would grow with some pauses: new room is not always where the old was."""
+    bundle = MODELS[name]()
+    engine, texts = engine_of(bundle), some_requests(bundle, 7)
+
+    def places() -> list[int]:
+        assert engine.state is not None
+        return [X.data_ptr() for X in engine.state.cache.stored_K + engine.state.cache.stored_V]
+
+    run(engine, texts)
+    first_places = places()
+    for _ in range(3):
+        later = [again(text) for text in texts]
+        run(engine, later)
+        assert places() == first_places
+        for text, first in zip(later, texts, strict=True):
+            assert_same_or_tied(bundle, text.prompt, text.ids, first.ids)
+
+
+def test_a_pause_leaves_nothing_where_that_could_be_seen_or_has_no_bound() -> None:
+    """Bits that depend on earlier texts, the width of an earlier source, and texts without a longest one."""
+    endless = language_model(positions="rotary")
+    stepper = stepper_of(endless.module, "fixed")
+    engines: list[tuple[Bundle, LiveEngine[Any]]] = [
+        (language_model(), engine_of(language_model(), slots=1)),
+        (translator(), engine_of(translator())),
+        (endless, LiveEngine(stepper, [END], None, 4)),
+    ]
+    for bundle, engine in engines:
+        run(engine, some_requests(bundle, 3))
+        engine.step()
+        assert engine.state is None
+
+
 def test_a_long_prompt_does_not_stall_the_others() -> None:
     engine = engine_of(language_model())
     short, long = request([1, 9], max_tokens=20, banned=(END,)), request([1, *range(10, 45)])

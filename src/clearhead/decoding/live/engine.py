@@ -74,11 +74,22 @@ class LiveEngine(Engine[S]):
         self.leave()
         return [*self.extend(), *self.read()]
 
+    @property
+    def keeps_room(self) -> bool:
+        """Whether the state stays when all texts have left: there are at most `slots` texts of `context` tokens.
+
+        The C library does not always find a place for new room where the old was, so that the process would grow with
+        some pauses. A memory would keep the width of its longest source; and in deterministic mode, whose engines have
+        one slot, nothing may depend on earlier texts.
+        """
+        is_bounded = self.slots > 1 and self.context is not None
+        return is_bounded and isinstance(self.state, DecoderState) and self.state.memory is None
+
     # Writing.
 
     def extend(self) -> list[tuple[Draft, Token]]:
         """One more token of every text, or several where guesses were right."""
-        if self.state is None:
+        if self.state is None or not self.running:
             return []
         texts = cast(list[Request], self.running)
         guesses = [self.guess(text) for text in texts]

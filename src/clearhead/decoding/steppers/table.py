@@ -68,10 +68,13 @@ class Table:
 
     @torch.no_grad()
     def reach(self, n: int) -> None:
-        """Makes tables of positions for texts of n tokens, if they are shorter."""
+        """Makes tables of positions for texts of n tokens, if they are shorter.
+
+        They double: texts grow token by token, and the old tables stay, since another thread may read them.
+        """
         if n <= self.positions:
             return
-        self.positions = n
+        self.positions = n = 1 << (n - 1).bit_length()
         positions, at = self.stack.positions, torch.arange(n)[None]
         if isinstance(positions, Learned):
             self.facts["P"] = positions.weight[positions.offset :].data_ptr()
