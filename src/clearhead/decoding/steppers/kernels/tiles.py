@@ -25,10 +25,10 @@ HAS_AVX512 = (
 LANES = 16 if HAS_AVX512 else 8  # floats of a vector
 VECTOR = 4 * LANES  # its bytes
 LINE = 64  # bytes that are read at once
-OUTPUTS = 16  # of which a line has the weights: of one input in float32, of two times two in int8
+OUTPUTS = 16  # of one load: with the weights of one input in float32, of two in int8
 LINES = 4 if HAS_AVX512 else 2  # that are read at once, as many as leave registers for sums
 UNIT = LINES * OUTPUTS  # outputs whose lines follow one another, so that memory is read from end to end
-INPUTS = 4  # of which int8 weights are read at once, in two pairs
+INPUTS = 4  # to a multiple of which those of int8 weights are padded
 # Rows of X that share each read of the weights: as many as there are registers for, then fewer.
 FLOAT_ROWS = (6, 4, 2, 1) if HAS_AVX512 else (2, 1)
 INT8_ROWS = (6, 4, 2, 1) if HAS_AVX512 else (3, 2, 1)
