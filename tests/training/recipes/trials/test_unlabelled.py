@@ -140,7 +140,7 @@ def test_what_loses_the_trials_is_not_in_the_recipe(
     [
         ({}, 0, "tea and tea", "--trials 0"),
         ({"training.steps": "3"}, None, "tea and tea", "training.steps"),
-        ({}, 1, "... !!! ???", "its words are too few"),
+        ({}, 1, "... !!! ???", "texts have too few words"),
         ({"tokenizer.kind": "bpe"}, 1, "", "no candidate whose tokens are words"),
     ],
 )

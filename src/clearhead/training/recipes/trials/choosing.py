@@ -169,32 +169,18 @@ def choose_recipe(
     started, stated = time.perf_counter(), overrides or {}
     run, reasons = recipe_for(task, files, minutes, stated)
     given = minutes or run.training.minutes or MINUTES
-    if trials == 0:
-        check_unlabelled(run, "--trials 0 tries no recipe")
-        return run, reasons, None
     sample = sample_data(DataConfig(**run.data.given()), run.kind)
     if (refusal := reason_for_none(run, sample, stated, given, trials)) is not None:
-        check_unlabelled(run, f"there are no trials: {refusal}")
-        return run, [*reasons, f"no trials: {refusal}"], None
-    unlabelled: list[str] = []
+        return without_trials(run, reasons, refusal, is_asked=trials == 0)
+    unlabelled = texts_without_labels(run) if run.data.unlabelled is not None else []
     if run.kind == "labelled":
-        plain = run.replace(data=run.data.replace(unlabelled=None))
-        others = {name: value for name, value in stated.items() if name != "data.unlabelled"}
-        candidates = candidates_for(plain, sample, others)
-        if run.data.unlabelled is not None:
-            unlabelled = texts_without_labels(run)
-            if not has_words(unlabelled) or "training.embeddings_from" in stated:
-                check_unlabelled(run, "its words are too few, or training.embeddings_from gives them vectors")
-            more = with_vectors(run, sample, stated, lambda one, width: vectors_for(one, unlabelled, width))
-            if not more:
-                check_unlabelled(run, "what is stated leaves no candidate whose tokens are words")
-            candidates[1:1] = more
+        candidates = labelled_candidates(run, sample, stated, unlabelled)
     else:
         candidates = larger_candidates(
             run, lambda more: recipe_for(task, files, minutes, {**stated, **more})[0], stated
         )
     if len(candidates) < 2:
-        return run, [*reasons, "no trials: the settings leave only one candidate"], None
+        return without_trials(run, reasons, "the settings leave only one candidate")
     seconds = 60 * SHARES[run.kind] * given
     most = min(MOST_CHARACTERS, CHARACTERS * seconds)
     longest = LETTERS_A_TOKEN * max(candidate.run.model.context or MOST_CONTEXT for candidate in candidates)
@@ -205,8 +191,7 @@ def choose_recipe(
     folds = [fold for fold in every if fold.is_usable]
     if len(examples) < FEWEST_EXAMPLES or not folds:
         few = f"{len(examples)} examples are too few, or too many of them are equal, to tell recipes apart"
-        check_unlabelled(run, few)
-        return run, [*reasons, f"no trials: {few}"], None
+        return without_trials(run, reasons, few)
     # Of labelled texts a run ends with its epochs, and leaves time.
     end = started + 60 * (1 - EVALUATING) * given - PLANNING if run.kind == "labelled" else 0.0
     found = run_trials(candidates, folds, sample, started + seconds, progress, end)
@@ -222,16 +207,45 @@ def choose_recipe(
     return chosen, [*kept_reasons(reasons, run, chosen), f"trials: {found.reason}"], found
 
 
-def check_unlabelled(run: RunConfig, reason: str) -> None:
-    """Rejects texts without labels where no candidate can use them."""
+def without_trials(
+    run: RunConfig, reasons: list[str], why: str, is_asked: bool = False
+) -> tuple[RunConfig, list[str], None]:
+    """The recipe of the rules, and why nothing was tried; texts without labels have no use then."""
     if run.data.unlabelled is not None:
-        raise ConfigError(f"--data.unlabelled has no effect: {reason}.\nOmit it.")
+        raise no_use_of_unlabelled(f"there are no trials: {why}")
+    return run, reasons if is_asked else [*reasons, f"no trials: {why}"], None
+
+
+def labelled_candidates(
+    run: RunConfig, sample: DataSample, stated: Mapping[str, str], unlabelled: Sequence[str]
+) -> list[Candidate]:
+    """The candidates for labelled texts; where there are texts without labels, also those that start from them."""
+    plain = run.replace(data=run.data.replace(unlabelled=None))
+    others = {name: value for name, value in stated.items() if name != "data.unlabelled"}
+    rule, *tried = candidates_for(plain, sample, others)
+    if run.data.unlabelled is None:
+        return [rule, *tried]
+    if "training.embeddings_from" in stated:
+        raise no_use_of_unlabelled("training.embeddings_from gives the words their vectors")
+    if not has_words(unlabelled):
+        raise no_use_of_unlabelled("the texts have too few words")
+    more = with_vectors(run, sample, stated, lambda one, width: vectors_for(one, unlabelled, width))
+    if not more:
+        raise no_use_of_unlabelled("what is stated leaves no candidate whose tokens are words")
+    return [rule, *more, *tried]
+
+
+def no_use_of_unlabelled(why: str) -> ConfigError:
+    """The error if no candidate can use texts without labels."""
+    return ConfigError(f"--data.unlabelled has no effect: {why}.\nOmit it.")
 
 
 def reason_for_none(
     run: RunConfig, sample: DataSample, stated: Mapping[str, str], minutes: float, trials: int | None
 ) -> str | None:
     """Why nothing is tried, if so."""
+    if trials == 0:
+        return "--trials 0 tries no recipe"
     if run.kind == "labelled" and (run.task_row.objective != "label" or run.data.texts > 1):
         return "of labelled texts they are for one text with one label each"
     if run.task_row.objective == "masked":
