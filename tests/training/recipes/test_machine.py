@@ -27,7 +27,7 @@ def test_a_width_is_measured_as_the_next_one_below(monkeypatch: pytest.MonkeyPat
         return 1.0
 
     monkeypatch.setattr(machine, "measured_speed", measured)
-    for d in (8, 100, 128, 8192):
+    for d in (8, 90, 128, 8192):
         Machine.here(1, "cpu", 3, "float32").speed(d)
     assert asked == [(d, 3, "float32") for d in (WIDTHS[0], WIDTHS[0], 128, WIDTHS[-1])]
 
