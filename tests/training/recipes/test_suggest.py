@@ -18,7 +18,7 @@ from clearhead.training.recipes import machine
 from clearhead.training.recipes.columns import guess_columns
 from clearhead.training.recipes.data_sample import SAMPLE_CHARACTERS, sample_data
 from clearhead.training.recipes.machine import CORE_SPEED
-from clearhead.training.recipes.sizing import DROPOUTS
+from clearhead.training.recipes.sizing import DROPOUTS, QUICK_RATE
 from clearhead.training.recipes.suggest import recipe_for
 from clearhead.training.run.plan import count_steps
 from clearhead.training.run.run import make_run
@@ -462,3 +462,18 @@ def test_a_share_that_leaves_nothing_is_named(tmp_path: Path) -> None:
     config, _ = recipe_for("classify", [str(tmp_path / "a.csv")], overrides={"data.validation": "0.99999"})
     with pytest.raises(ConfigError, match=r"^data.validation = 0.99999 leaves nothing to train on\."):
         make_run(config, tmp_path / "run")
+
+
+def test_a_high_rate_is_for_new_models_and_not_for_matrices(tmp_path: Path) -> None:
+    """By AdamW alone the rate would be that of matrices too; what is stated is kept."""
+    file = text_file(tmp_path, 20_000)
+
+    def rates(**stated: str) -> tuple[str, float]:
+        overrides = {name.replace("__", "."): value for name, value in stated.items()}
+        training = recipe_for("language-model", [file], overrides=overrides)[0].training
+        return training.schedule, training.learning_rate
+
+    usual = TrainingConfig().learning_rate
+    assert rates() == ("stable", QUICK_RATE)
+    assert rates(training__optimizer="adamw") == ("stable", usual)
+    assert rates(training__schedule="cosine", training__learning_rate="0.001") == ("cosine", 0.001)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 from clearhead.config.families import family_of
 from clearhead.config.model_base import AnyModelConfig, Shape
@@ -32,6 +33,7 @@ TOKENS_PER_WEIGHT: dict[Kind, float] = {"text": 8.0, "pair": 8.0, "labelled": 3.
 MOST_WEIGHTS = 20.0  # weights of the blocks for each token of the data: a larger model would overfit
 MOST_EPOCHS: dict[Kind, float] = {"text": 30.0, "pair": 40.0, "labelled": 8.0}  # more would only overfit
 SMALL = 5_000_000  # characters of labelled texts that a large model would overfit
+QUICK_RATE = 1e-2  # of embeddings and head, whose rows are seldom seen
 PATIENCE = 6  # evaluations, of twenty in a run
 FEWEST_STEPS = 300  # that a model needs to learn anything
 # By how much a model can memorise: the epochs times its weights per token of the data, for less than so many.
@@ -211,6 +213,8 @@ class Sizing:
         expected = self.expected_epochs(batch)
         if self.is_new:  # one that has learned with its own would have to learn again with others
             self.choose_regularisation(expected)
+            if self.kind != "labelled":
+                self.choose_rate()
         if self.choices.get("data.validation") != 0.0:
             self.choices.choose(
                 f"training stops after {PATIENCE} evaluations without improvement",
@@ -218,6 +222,13 @@ class Sizing:
             )
         tokens = int(max(50_000, min(200_000, expected * self.tokens / 100)))
         self.choices.choose("so that evaluations take little of the time", training__evaluate_tokens=tokens)
+
+    def choose_rate(self) -> None:
+        """Chooses how fast a new model learns; by AdamW alone, so high a rate would be too high for matrices."""
+        quick: dict[str, Any] = {"training__schedule": "stable"}
+        if self.choices.get("training.optimizer") != "adamw":
+            quick["training__learning_rate"] = QUICK_RATE
+        self.choices.choose("a high rate as long as it pays, then a linear decay", **quick)
 
     def choose_regularisation(self, expected: float) -> None:
         """Chooses what keeps a new model from overfitting data that it reads so often."""
