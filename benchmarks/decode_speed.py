@@ -19,7 +19,7 @@ from typing import Any
 import torch
 import transformers as hf
 from harness import arguments, ratio, report
-from peers import PAUSE, gpt2, memory_bandwidth, start_peers, write_ctranslate2, write_gguf
+from peers import PAUSE, gpt2, kept_to, memory_bandwidth, start_peers, write_ctranslate2, write_gguf
 
 from clearhead.config.decoding import DecodingConfig
 from clearhead.decoding.engine import Draft, Engine, Stepper
@@ -169,6 +169,7 @@ def measure(size: str, options: Any, place: Path) -> dict[str, Any]:
     }
     results: dict[str, Any] = {
         "bandwidth": bandwidth, "missing": missing, "engines": {name: peer.about for name, peer in peers.items()},
+        "kept_to": kept_to(),
     }  # fmt: skip
     generator = torch.Generator().manual_seed(2)
     for batch in options.batches:

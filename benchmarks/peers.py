@@ -2,6 +2,12 @@
 
 Set up an environment with `pip install llama-cpp-python ctranslate2` (the first builds itself with its default flags)
 and name its Python by `--peers`; engines that it does not have are left out, and the result says so.
+
+To keep all engines to AVX2, set the variables of `KEPT_TO` (haswell; +avx2,+fma; AVX2; avx2; AVX2), and build
+llama-cpp-python with
+
+    CMAKE_ARGS="-DGGML_NATIVE=OFF -DGGML_AVX=ON -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON -DGGML_BMI2=ON
+        -DGGML_AVX_VNNI=OFF -DGGML_AVX512=OFF -DLLAVA_BUILD=OFF"
 """
 
 import json
@@ -20,6 +26,19 @@ import transformers as hf
 HERE = Path(__file__).parent
 # Seconds before a run: threads of OpenMP occupy a core that long after one, waiting for more work.
 PAUSE = 0.3
+# Variables by which engines use fewer instructions than the processor has: Numba, PyTorch, and CTranslate2.
+KEPT_TO = (
+    "NUMBA_CPU_NAME",
+    "NUMBA_CPU_FEATURES",
+    "ONEDNN_MAX_CPU_ISA",
+    "ATEN_CPU_CAPABILITY",
+    "CT2_FORCE_CPU_ISA",
+)
+
+
+def kept_to() -> dict[str, str]:
+    """Those of the variables that are set."""
+    return {name: os.environ[name] for name in KEPT_TO if name in os.environ}
 
 
 class Peer:

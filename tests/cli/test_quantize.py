@@ -9,7 +9,7 @@ import pytest
 
 from clearhead import model_folder
 from clearhead.cli import main
-from tests.decoding.tiny import language_model
+from tests.decoding.tiny import language_model, translator
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -31,13 +31,24 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return command
 
 
-def test_a_quantised_model_generates_what_int8_generates(run: Run) -> None:
+def test_a_quantised_model_is_smaller_and_stays_as_it_is(run: Run) -> None:
     code, out, err = run("quantize", "model", "small", "--json")
     assert code == 0, err
+    assert "Writing texts" in err
     before, after = json.loads(out)["bytes"]
     assert after < before
     words = ("the cat", "--temperature", "0", "--max-tokens", "5", "--json")
-    assert run("generate", "small", *words)[1] == run("generate", "model", *words, "--int8")[1]
+    assert run("generate", "small", *words)[1] == run("generate", "small", *words, "--int8")[1]
+
+
+def test_a_translator_says_what_int8_says(run: Run, tmp_path: Path) -> None:
+    model_folder.save(tmp_path / "translator", translator("word"))
+    run("quantize", "translator", "small")
+    assert run("translate", "small", "the cat")[1] == run("translate", "translator", "the cat", "--int8")[1]
+
+
+def test_an_existing_folder_is_replaced_if_asked(run: Run) -> None:
+    run("quantize", "model", "small")
     assert "MB of weights" in run("quantize", "model", "small", "--overwrite")[1]
 
 

@@ -80,15 +80,7 @@ class Model:
     def save(self, path: str | Path, overwrite: bool = False) -> Self:
         """Writes the model folder; with `overwrite`, in place of an existing one."""
         folder = check_path(path)
-        if folder.exists() and not (folder.is_dir() and is_replaceable(folder, overwrite)):
-            raise InputError(
-                f"{folder} already exists{' and is not a model folder' * overwrite}.\n"
-                + (
-                    "Choose another name."
-                    if overwrite
-                    else "Choose another name, or save(path, overwrite=True)."
-                )
-            )
+        check_free(folder, overwrite)
         model_folder.save(folder, self.bundle)
         return self
 
@@ -298,6 +290,15 @@ class TextTrace(Trace):
     def source_tokens(self) -> list[str]:
         """The same of a translator's source."""
         return list(map(self.source_piece, self.source_ids))
+
+
+def check_free(folder: Path, overwrite: bool) -> None:
+    """Refuses to write a model folder in the place of something, or of something else."""
+    if folder.exists() and not (folder.is_dir() and is_replaceable(folder, overwrite)):
+        raise InputError(
+            f"{folder} already exists{' and is not a model folder' * overwrite}.\n"
+            + ("Choose another name." if overwrite else "Choose another name, or save(path, overwrite=True).")
+        )
 
 
 def is_replaceable(folder: Path, overwrite: bool) -> bool:

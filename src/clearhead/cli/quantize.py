@@ -8,22 +8,29 @@ import typer
 
 from clearhead.cli.exchange import Out
 from clearhead.cli.options import Json, ModelFolder
-from clearhead.cli.stages import load_pytorch
+from clearhead.cli.stages import Stages, load_pytorch
 from clearhead.errors import InputError
 
 ReplaceFolder = Annotated[bool, typer.Option("--overwrite", help="Replace an existing model folder.")]
 
 
 def quantize(model: ModelFolder, out: Out, overwrite: ReplaceFolder = False, json: Json = False) -> None:
-    """Round the weights to int8, a scale for each row: a quarter of the size."""
+    """Round the weights to int8, a scale for each row: a quarter of the size.
+
+    The matrices of a language model are rounded for texts that it writes itself.
+    """
     load_pytorch(f"Reading {model}")
     from clearhead.api import load
+    from clearhead.api.model import check_free
+    from clearhead.decoding.own_texts import quantise
     from clearhead.model_folder import WEIGHTS, find
 
+    check_free(out, overwrite)
     loaded = load(model)
     if loaded.bundle.is_int8:
         raise InputError(f"{model} already has int8 weights.\nCopy the folder, or give a model in float32.")
-    loaded.bundle.quantise()
+    with Stages(f"Quantising {model}") as stages:
+        quantise(loaded.bundle, stages.show)
     loaded.save(out, overwrite)
     before, after = (size(find(folder) / WEIGHTS) for folder in (model, out))
     if json:
