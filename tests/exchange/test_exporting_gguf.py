@@ -27,6 +27,10 @@ from tests.text.tokenizers.foreign import written
 EXACT = ["gpt2", "llama2", "llama3", "llama-linear", "mistral-no-window", "qwen2", "qwen3", "llama-32"]
 OURS: dict[str, tuple[str, dict[str, Any]]] = {  # architecture, settings
     "the default of train": ("qwen3", {"feedforward": "relu2", "query_key_norm": True}),
+    "a norm of the embeddings": (
+        "qwen3",
+        {"feedforward": "relu2", "query_key_norm": True, "embedding_norm": True, "tied": False},
+    ),
     "relu² with biases": ("llama", {"feedforward": "relu2", "feedforward_bias": True}),
     "swiglu": ("llama", {"feedforward": "swiglu", "h_kv": 2, "tied": False}),
     "silu without a gate": ("llama", {"feedforward": "silu"}),

@@ -16,6 +16,7 @@ from torch import Tensor
 from clearhead.config.model import ModelConfig
 from clearhead.errors import ConfigError, ModelFolderError
 from clearhead.exchange.families.choose_family import Representation, choose_family, filling
+from clearhead.exchange.families.embedding_norm import with_normed_table
 from clearhead.exchange.families.registry import FAMILIES
 from clearhead.exchange.families.sentence_transformers import pooling_files
 from clearhead.exchange.hf_folder import CONFIG, check_free, write_json
@@ -120,12 +121,13 @@ def exportable_config(folder: Path) -> ModelConfig:
 
 
 def checked_weights(folder: Path, config: ModelConfig) -> dict[str, StoredTensor]:
-    """The weights of a model folder, which must be those of its config."""
+    """The weights of a model folder, which must be those of its config, as other programs can have them."""
     check_file(folder / WEIGHTS)
     refuse_changes(folder, changed_files(folder, read_checksums(folder), CHECKED))
     with safe_open(folder / WEIGHTS, framework="pt") as file:
         check_names(folder / WEIGHTS, file, empty(config))
-    return without_scales(folder / WEIGHTS, read_safetensors(folder / WEIGHTS))
+    stored = without_scales(folder / WEIGHTS, read_safetensors(folder / WEIGHTS))
+    return with_normed_table(config, stored)
 
 
 def without_scales(path: Path, weights: dict[str, StoredTensor]) -> dict[str, StoredTensor]:

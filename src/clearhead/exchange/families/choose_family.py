@@ -2,8 +2,9 @@
 
 Every family of the right shape exports the config, which is then imported again. A family fits if nothing has
 changed. It also fits if weights can make up for the difference: zeros for biases and token types that only the family
-has, a gate whose other side is always 1, a dense layer that changes nothing, or a W_q and a final norm with the factors
-of the scores and of the head. If none fits, the nearest one is named.
+has, a gate whose other side is always 1, a dense layer that changes nothing, a W_q and a final norm with the factors
+of the scores and of the head, or a table of embeddings that were normed already. If none fits, the nearest one is
+named.
 """
 
 from collections.abc import Collection
@@ -12,6 +13,7 @@ from typing import Any
 
 from clearhead.config.model import GATED, ModelConfig
 from clearhead.errors import ConfigError
+from clearhead.exchange.families.embedding_norm import without_embedding_norm
 from clearhead.exchange.families.export_config import score_scale
 from clearhead.exchange.families.hf_config import GATES, SEVERAL
 from clearhead.exchange.families.registry import FAMILIES, config_from
@@ -98,6 +100,7 @@ def nearest_family(config: ModelConfig, without: Collection[str] = ()) -> Repres
 
 def represent(config: ModelConfig, family: str) -> Representation | None:
     """The model as one of a family, or None if import refuses what export writes."""
+    config = without_embedding_norm(config)
     # If the family lacks this feed-forward, the other settings can still be compared with another one.
     d_ff = config.width_ff(config.d)
     others = (config.replace(feedforward=kind, d_ff=d_ff) for kind in ("swiglu", "gelu"))
