@@ -477,5 +477,5 @@ def test_a_high_rate_is_for_new_models_and_not_for_matrices(tmp_path: Path) -> N
     assert rates() == ("stable", QUICK_RATE)
     assert rates(training__optimizer="adamw") == ("stable", usual)
     assert rates(training__schedule="cosine", training__learning_rate="0.001") == ("cosine", 0.001)
-    masked = recipe_for("masked-language-model", [file])[0].training
-    assert (masked.schedule, masked.learning_rate) == (TrainingConfig().schedule, usual)
+    reviews = recipe_for("classify", [labelled_file(tmp_path, {"a": 30, "b": 30})])[0].training
+    assert (reviews.schedule, reviews.learning_rate) == (TrainingConfig().schedule, usual)

@@ -213,7 +213,7 @@ class Sizing:
         expected = self.expected_epochs(batch)
         if self.is_new:  # one that has learned with its own would have to learn again with others
             self.choose_regularisation(expected)
-            if self.task == "language-model":  # translators and masked language models learned less with it
+            if self.kind != "labelled":
                 self.choose_rate()
         if self.choices.get("data.validation") != 0.0:
             self.choices.choose(
