@@ -30,7 +30,7 @@ SIZES = [  # d, blocks
 ]  # fmt: skip
 # Tokens read in a run for each weight of the blocks, at least: a larger model would learn too little.
 TOKENS_PER_WEIGHT: dict[Kind, float] = {"text": 8.0, "pair": 8.0, "labelled": 3.0}
-MOST_WEIGHTS = 20.0  # weights of the blocks for each token of the data: a larger model would overfit
+MOST_WEIGHTS = 4.0  # weights of the blocks for each token of the data: a larger model would overfit
 MOST_EPOCHS: dict[Kind, float] = {"text": 30.0, "pair": 40.0, "labelled": 8.0}  # more would only overfit
 SMALL = 5_000_000  # characters of labelled texts that a large model would overfit
 QUICK_RATE = 1e-2  # of embeddings and head, whose rows are seldom seen
