@@ -269,7 +269,8 @@ def test_a_folder_is_overwritten_only_where_asked_for(tmp_path: Path, writes: Mo
     folder.mkdir()  # an empty folder is nothing to lose
     writes.save(folder)
     with pytest.raises(
-        InputError, match=r"already exists.\nChoose another name, or save\(path, overwrite=True\)"
+        InputError,
+        match=r"already exists.\nChoose another name, or replace it: --overwrite \(in Python overwrite=True\)",
     ):
         decides.save(folder)
     assert clearhead.load(folder).config == writes.config

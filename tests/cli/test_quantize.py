@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,25 @@ def test_what_is_rounded_or_exists_is_refused(run: Run) -> None:
     assert (code, "already has int8 weights" in err) == (1, True)
     code, _, err = run("quantize", "model", "small")
     assert (code, "already exists" in err) == (1, True)
+
+
+def test_the_model_itself_and_one_with_nan_are_refused(run: Run, tmp_path: Path) -> None:
+    """Weights that are overwritten could not be restored."""
+    kept = (tmp_path / "model" / model_folder.WEIGHTS).read_bytes()
+    code, _, err = run("quantize", "model", "model", "--overwrite")
+    assert (code, "is the model itself" in err) == (1, True)
+    assert (tmp_path / "model" / model_folder.WEIGHTS).read_bytes() == kept
+    broken = deepcopy(language_model("word"))
+    next(broken.module.parameters()).data[0, 0] = float("nan")
+    model_folder.save(tmp_path / "broken", broken)
+    code, _, err = run("quantize", "broken", "small")
+    assert (code, "contain NaN" in err, (tmp_path / "small").exists()) == (1, True, False)
+
+
+def test_the_next_command_names_the_data(run: Run, tmp_path: Path) -> None:
+    """The recipe of its run, if the model is in one."""
+    assert "clearhead evaluate small --data FILE" in run("quantize", "model", "small")[1]
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "recipe.toml").touch()
+    model_folder.save(tmp_path / "run" / "best", language_model("word"))
+    assert "clearhead evaluate other --recipe run/recipe.toml" in run("quantize", "run/best", "other")[1]

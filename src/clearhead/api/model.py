@@ -295,9 +295,11 @@ class TextTrace(Trace):
 def check_free(folder: Path, overwrite: bool) -> None:
     """Refuses to write a model folder in the place of something, or of something else."""
     if folder.exists() and not (folder.is_dir() and is_replaceable(folder, overwrite)):
+        may_replace = not overwrite and model_folder.is_model_folder(folder)
         raise InputError(
             f"{folder} already exists{' and is not a model folder' * overwrite}.\n"
-            + ("Choose another name." if overwrite else "Choose another name, or save(path, overwrite=True).")
+            + "Choose another name"
+            + (", or replace it: --overwrite (in Python overwrite=True)." if may_replace else ".")
         )
 
 

@@ -24,20 +24,29 @@ def quantize(model: ModelFolder, out: Out, overwrite: ReplaceFolder = False, jso
     from clearhead.api.model import check_free
     from clearhead.decoding.own_texts import quantise
     from clearhead.model_folder import WEIGHTS, find
+    from clearhead.training.run.folder import RECIPE
 
     check_free(out, overwrite)
+    source = find(model)
+    if out.exists() and out.resolve() in (model.resolve(), source.resolve()):
+        raise InputError(
+            f"{out} is the model itself, whose weights could not be restored.\nChoose another name."
+        )
+    before = size(source / WEIGHTS)
     loaded = load(model)
     if loaded.bundle.is_int8:
         raise InputError(f"{model} already has int8 weights.\nCopy the folder, or give a model in float32.")
     with Stages(f"Quantising {model}") as stages:
         quantise(loaded.bundle, stages.show)
     loaded.save(out, overwrite)
-    before, after = (size(find(folder) / WEIGHTS) for folder in (model, out))
+    after = size(find(out) / WEIGHTS)
     if json:
         print(json_format.dumps({"out": str(out), "bytes": [before, after]}))
         return
     print(f"{out}: {after / 1e6:,.1f} MB of weights, {before / 1e6:,.1f} MB before")
-    print(f"See what changes: clearhead evaluate {out}")
+    recipe = source.parent / RECIPE
+    data = f"--recipe {recipe}" if recipe.exists() else "--data FILE"
+    print(f"See what changes: clearhead evaluate {out} {data}")
 
 
 def size(path: Path) -> int:

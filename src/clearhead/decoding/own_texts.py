@@ -9,6 +9,7 @@ from torch import Tensor
 from clearhead.data.frames import document_frame
 from clearhead.model_folder import Bundle
 from clearhead.models.compensation import Show, round_for_texts
+from clearhead.models.int8 import check_finite
 from clearhead.models.model import Model
 from clearhead.text.tokenizers.tokenizer import Tokenizer
 
@@ -17,6 +18,8 @@ TOKENS, LONGEST = 8192, 256  # in all, and of each text
 
 def quantise(bundle: Bundle, show: Show = lambda stage, detail: None) -> None:
     """Rounds a language model for its own texts; the weights of other models to the nearest numbers."""
+    for weight in bundle.module.parameters():
+        check_finite(weight)
     if bundle.module.generates and not bundle.module.translates and bundle.tokenizer is not None:
         round_for_texts(bundle.module, own_texts(bundle.module, bundle.tokenizer, show), show)
     bundle.quantise()  # changes no weight that is rounded

@@ -23,14 +23,19 @@ CUT = ~0x7F  # of the 24 significant bits of a float32, these 7 are dropped
 def to_int8(W: Tensor) -> tuple[Tensor, Tensor]:
     """The numbers q (n, k) and scales s (n) of a matrix."""
     W = W.detach().float()
-    if not bool(W.isfinite().all()):
-        raise InputError(
-            "The weights contain NaN or infinity, which no scale can represent.\nUse another model."
-        )
+    check_finite(W)
     s = (W.abs().amax(1) / LARGEST).contiguous()
     s = (s.view(torch.int32) & CUT).view(torch.float32)
     q = torch.where(s[:, None] > 0, W / s[:, None], 0.0)
     return q.round_().clamp_(-LARGEST, LARGEST).to(torch.int8), s
+
+
+def check_finite(W: Tensor) -> None:
+    """Rejects a weight that has no scale."""
+    if not bool(W.isfinite().all()):
+        raise InputError(
+            "The weights contain NaN or infinity, which no scale can represent.\nUse another model."
+        )
 
 
 def from_int8(q: Tensor, s: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from clearhead.training.recipes.machine import CORE_SPEED, WIDTHS, Machine, meas
 def test_tokens_grow_with_time_and_threads_and_fall_with_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     """Six operations for each weight that a token passes."""
     monkeypatch.setattr(machine, "measured_speed", lambda d, threads, precision: threads * 6e6)
+    monkeypatch.setattr(machine, "usable_cores", lambda: range(2))
     one, two = Machine.here(5, "cpu", 1), Machine.here(10, "cpu", 2)
     assert one.tokens(64, 1000.0) == 5 * 60 * 1000
     assert two.tokens(64, 1000.0) == 4 * one.tokens(64, 1000.0) == 8 * one.tokens(64, 2000.0)
@@ -27,9 +28,12 @@ def test_a_width_is_measured_as_the_next_one_below(monkeypatch: pytest.MonkeyPat
         return 1.0
 
     monkeypatch.setattr(machine, "measured_speed", measured)
+    monkeypatch.setattr(machine, "usable_cores", lambda: range(3))
     for d in (8, 90, 128, 8192):
         Machine.here(1, "cpu", 3, "float32").speed(d)
     assert asked == [(d, 3, "float32") for d in (WIDTHS[0], WIDTHS[0], 128, WIDTHS[-1])]
+    Machine.here(1, "cpu", 1000).speed(64)
+    assert asked[-1] == (64, 3, "auto")  # as many threads as there are cores
 
 
 def test_ranks_do_not_measure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,7 @@ TWO_CORES = {"training.threads": "2"}
 def _steady(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same speed whatever else computes, so that the same sizes are chosen each time."""
     monkeypatch.setattr(machine, "measured_speed", lambda d, threads, precision: threads * CORE_SPEED)
+    monkeypatch.setattr(machine, "usable_cores", lambda: range(64))
 
 
 def words(count: int) -> str:

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from clearhead.config.model import ModelConfig
 from clearhead.config.training import Precision
+from clearhead.machine.load import usable_cores
 from clearhead.models.build import build
 from clearhead.models.inputs import Inputs
 from clearhead.training.distributed.ranks import ranks
@@ -68,8 +69,9 @@ class Machine:
             return GPU_SPEED
         if ranks() > 1:  # which must agree without asking one another
             return CORE_SPEED * self.threads
+        threads = min(self.threads, len(usable_cores()))  # more threads than cores compute no more
         return measured_speed(
-            max([width for width in WIDTHS if width <= d] or WIDTHS[:1]), self.threads, self.precision
+            max([width for width in WIDTHS if width <= d] or WIDTHS[:1]), threads, self.precision
         )
 
 

@@ -245,7 +245,7 @@ def reason_for_none(
 ) -> str | None:
     """Why nothing is tried, if so."""
     if trials == 0:
-        return "--trials 0 tries no recipe"
+        return "--plan and --trials 0 try no recipe"
     if run.kind == "labelled" and (run.task_row.objective != "label" or run.data.texts > 1):
         return "of labelled texts they are for one text with one label each"
     if run.task_row.objective == "masked":
