@@ -30,7 +30,7 @@ WIDTHS = (
     384,
     512,
 )  # that are measured; wider models are little faster, and take seconds
-HEAD, BLOCKS, VOCABULARY, TOKENS = 32, 2, 1024, 256  # of the model that is measured, and of a text
+HEAD_WIDTH, BLOCKS, VOCABULARY, TOKENS = 32, 2, 1024, 256  # of the model that is measured, and of a text
 TEXTS, ROUNDS = 2, 2  # for each thread; rounds after one to warm up
 
 
@@ -79,7 +79,7 @@ class Machine:
 def measured_speed(d: int, threads: int, precision: Precision) -> float:
     """Operations per second of the gradient of a small decoder, in the number format that the plan would choose."""
     config = ModelConfig(
-        shape="decoder", vocabulary=VOCABULARY, context=TOKENS, d=d, h=d // HEAD, decoder_blocks=BLOCKS
+        shape="decoder", vocabulary=VOCABULARY, context=TOKENS, d=d, h=d // HEAD_WIDTH, decoder_blocks=BLOCKS
     )
     with torch.random.fork_rng():
         model = build(config, seed=1)
