@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import torch
 from harness import SHARED_DATA, arguments, plays_in, report
 from recipe_parts import cautious_decay, embedding_skips, value_embeddings
 
@@ -80,6 +81,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1e9, help="after which no further training starts")
     parser.add_argument("--out", type=Path, default=Path("runs/recipe-ablation"))
     options = parser.parse_args()
+    torch.set_num_threads(1)  # as `recipe_parts.py` needs it
     out = options.out / options.data
     files = plays_in(out)
     if options.data == "brown":

@@ -1,13 +1,13 @@
 """Parts that others report to help small models and that are no settings here, put into a model for an experiment.
 
-Each is a context in which models are built and trained with the part:
+Each is a context in which models are built and trained with the part, on one thread: blocks keep what all of them read.
 
 - embedding skips: before each block x <- a x + b x_0, with learned a = 1 and b = 0 at first, x_0 the embeddings;
 - value embeddings: in each block V + W_e t, with a table W_e of its own, zero at first;
 - cautious decay: Muon lets a weight decay only where its step also makes it smaller (Liang et al., 2024).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -19,8 +19,6 @@ from clearhead.layers.attention import Attention, split
 from clearhead.layers.blocks import Block
 from clearhead.models.transformer.stack import TransformerStack
 from clearhead.training.loop.optimizers import Muon, orthogonal
-
-Part = Callable[[], Any]
 
 
 @contextmanager

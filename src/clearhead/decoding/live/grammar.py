@@ -21,8 +21,7 @@ from clearhead.text.tokenizers.tokenizer import Tokenizer
 LARGEST_SCHEMA = 1 << 15  # characters
 TRIAL = Path(__file__).with_name("schema_trial.py")
 TRIAL_SECONDS = 30.0  # also beside many other programs; `schema_trial.py` limits what it may work
-
-KILLED = -9  # by SIGKILL, which `schema_trial.py` does not use
+KILLED = -9  # the return code by SIGKILL, which `schema_trial.py` does not use
 
 
 class Vocabulary:

@@ -21,15 +21,8 @@ from clearhead.training.run.trial_steps import FASTER, fastest, product_gain
 
 CORE_SPEED = 40e9  # operations per second of a core in training, where it cannot be measured
 GPU_SPEED = 20e12
-WIDTHS = (
-    64,
-    96,
-    128,
-    192,
-    256,
-    384,
-    512,
-)  # that are measured; wider models are little faster, and take seconds
+# That are measured; wider models are little faster, and take seconds.
+WIDTHS = (64, 96, 128, 192, 256, 384, 512)
 HEAD_WIDTH, BLOCKS, VOCABULARY, TOKENS = 32, 2, 1024, 256  # of the model that is measured, and of a text
 TEXTS, ROUNDS = 2, 2  # for each thread; rounds after one to warm up
 

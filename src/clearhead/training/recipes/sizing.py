@@ -108,10 +108,9 @@ class Sizing:
         if self.is_small:  # one block for tokens with a meaning, one more if letters must be combined first
             d, blocks, reason = SIZES[0][0], 1 if self.packing > 1 else 2, "a larger model would overfit"
         else:
-            filled = [size for size in SIZES if self.weights(*size) <= MOST_WEIGHTS * self.tokens] or SIZES[
-                :1
-            ]
-            taught = list(self.taught(filled)) or SIZES[:1]
+            smallest, most = SIZES[:1], MOST_WEIGHTS * self.tokens
+            filled = [size for size in SIZES if self.weights(*size) <= most] or smallest
+            taught = list(self.taught(filled)) or smallest
             (d, blocks), unit = taught[-1], "minute" if self.machine.minutes == 1 else "minutes"
             reason = f"the largest that {self.machine.name} can train in {self.machine.minutes:g} {unit}"
             if taught[-1] == filled[-1] != SIZES[-1]:
